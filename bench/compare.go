@@ -58,7 +58,8 @@ func (r *result) bestPeer(on *siteKind, name metric) (best *row) {
 		if !ok || row.contestant.on != on || row.contestant.role != peer {
 			continue
 		}
-		if best == nil || (meanings[name].better == more && value > record) || (meanings[name].better == less && value < record) {
+		if best == nil || (meanings[name].better == more && value > record) ||
+			(meanings[name].better == less && value < record) {
 			best, record = row, value
 		}
 	}

@@ -26,7 +26,12 @@ func sample() *results {
 		}
 		return ms
 	}
-	w := &workload{Name: "sample", About: "made up", columns: []metric{throughput, cycleP50}, compared: []metric{throughput, cycleP50}}
+	w := &workload{
+		Name:     "sample",
+		About:    "made up",
+		columns:  []metric{throughput, cycleP50},
+		compared: []metric{throughput, cycleP50},
+	}
 	return &results{
 		plan:  &plan{rounds: 3},
 		sites: map[*siteKind]string{on: "a server"},
@@ -34,7 +39,11 @@ func sample() *results {
 			{contestant: &contestant{name: "bottom", role: floor, on: on}, rounds: rounds(100, 1000, 100)},
 			{contestant: &contestant{name: "we", role: ours, on: on}, rounds: rounds(50, 600, 70)},
 			{contestant: &contestant{name: "slow", role: peer, on: on}, rounds: rounds(10, 10, 10)},
-			{contestant: &contestant{name: "quick", role: peer, on: on}, rounds: rounds(25, math.NaN(), 35), failures: []string{"it fell"}},
+			{
+				contestant: &contestant{name: "quick", role: peer, on: on},
+				rounds:     rounds(25, math.NaN(), 35),
+				failures:   []string{"it fell"},
+			},
 			{contestant: &contestant{name: "other", role: peer, on: elsewhere}, rounds: rounds(9999, 9999, 9999)},
 		}}},
 	}
@@ -49,7 +58,13 @@ func TestStandings(t *testing.T) {
 			// The second round was ten times as fast for all. Ratios are within rounds: 0.5, 0.6, 0.7 and 2, 2.
 			toFloor, toBest = metrics{throughput: 0.6, cycleP50: 1 / 0.6}, metrics{throughput: 2, cycleP50: 0.5}
 		case "other":
-			toBest, best = metrics{throughput: 1, cycleP50: 1}, map[metric]string{throughput: "other", cycleP50: "other"}
+			toBest, best = metrics{
+				throughput: 1,
+				cycleP50:   1,
+			}, map[metric]string{
+				throughput: "other",
+				cycleP50:   "other",
+			}
 		default:
 			continue
 		}
@@ -100,7 +115,8 @@ func TestJSON(t *testing.T) {
 	var run jsonRun
 	must(t, json.Unmarshal(text, &run))
 	we, quick := run.Cases[0].Contestants[1], run.Cases[0].Contestants[3]
-	if we.Name != "we" || we.Role != ours || we.Site != "here" || we.Median[throughput] != 70 || we.BestPeer[throughput] != "quick" {
+	if we.Name != "we" || we.Role != ours || we.Site != "here" || we.Median[throughput] != 70 ||
+		we.BestPeer[throughput] != "quick" {
 		t.Errorf("we are %+v", we)
 	}
 	if len(quick.Rounds) != 3 || quick.Rounds[1] != nil || !slices.Equal(quick.Failures, []string{"it fell"}) {
@@ -112,7 +128,8 @@ func TestJSON(t *testing.T) {
 }
 
 func TestThousands(t *testing.T) {
-	for want, v := range map[string]float64{"0": 0, "999": 999, "1,000": 1000, "-1,000": -1000, "-100": -100, "12,345,678": 12345678, "1,996,954": 1996954, "-123,456": -123456} {
+	for want, v := range map[string]float64{"0": 0, "999": 999, "1,000": 1000, "-1,000": -1000, "-100": -100,
+		"12,345,678": 12345678, "1,996,954": 1996954, "-123,456": -123456} {
 		if got := thousands(v, 0); got != want {
 			t.Errorf("%v is written %s, want %s", v, got, want)
 		}
@@ -144,7 +161,13 @@ func TestOK(t *testing.T) {
 
 // Every round goes over all, and begins with another.
 func TestPlan(t *testing.T) {
-	p, err := newPlan(true, 5, regexp.MustCompile("."), regexp.MustCompile("^(raw|holdfast|rueidislock|redislock-eager)$"), siteKinds)
+	p, err := newPlan(
+		true,
+		5,
+		regexp.MustCompile("."),
+		regexp.MustCompile("^(raw|holdfast|rueidislock|redislock-eager)$"),
+		siteKinds,
+	)
 	must(t, err)
 	orders := map[string][]string{}
 	n := p.measurements(func(round int, w *workload, c *contestant) error {
@@ -201,7 +224,8 @@ func TestQuickIsQuick(t *testing.T) {
 func TestStores(t *testing.T) {
 	redis := "raw holdfast holdfast-strict rueidislock redsync redsync-rueidis redsync-eager redislock redislock-eager"
 	groups := "raw-sentinel holdfast-sentinel holdfast-replicas raw-cluster holdfast-cluster"
-	masters := "holdfast-master holdfast-redlock holdfast-redlock-unsaved redsync-redlock redsync-redlock-rueidis redsync-redlock-failfast redsync-redlock-eager"
+	masters := "holdfast-master holdfast-redlock holdfast-redlock-unsaved redsync-redlock redsync-redlock-rueidis " +
+		"redsync-redlock-failfast redsync-redlock-eager"
 	file, etcd := "holdfast-sqlite flock", "raw-etcd holdfast-etcd concurrency"
 	postgres := "raw-postgres holdfast-postgres advisory-lock for-update-postgres"
 	mariadb := "raw-mariadb holdfast-mariadb get-lock for-update-mariadb"
@@ -220,7 +244,8 @@ func TestStores(t *testing.T) {
 		{[]string{"--store", "postgres,mariadb"}, postgres + " " + mariadb},
 		{[]string{"--store", "zookeeper"}, zookeeper},
 		{[]string{"--store", "consul"}, consul},
-		{[]string{"--store", "all"}, strings.Join([]string{redis, groups, masters, file, etcd, postgres, mariadb, zookeeper, consul}, " ")},
+		{[]string{"--store", "all"}, strings.Join([]string{redis, groups, masters, file, etcd, postgres, mariadb,
+			zookeeper, consul}, " ")},
 	} {
 		var names []string
 		for _, c := range planned(t, append(test.args, "--contestants", notTests)...).contestants {

@@ -94,7 +94,8 @@ func testConsulUsage(t *testing.T, c *consulServers) {
 	must(t, err)
 	// The last may be counted only when it has long been answered, and so may those of a lock before.
 	used := after.since(before)
-	if n := used.calls["GET v1_status_peers"]; !used.known || n < 19 || n > 20 || used.sent(nil) < n || used.sent(nil) > 25 {
+	if n := used.calls["GET v1_status_peers"]; !used.known || n < 19 || n > 20 || used.sent(nil) < n ||
+		used.sent(nil) > 25 {
 		t.Errorf("for 20 requests the usage is %+v", used)
 	}
 	for _, words := range []string{"Consul 1.", "1 server,", "with fsync"} {

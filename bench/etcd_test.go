@@ -92,13 +92,16 @@ func testEtcdFresh(t *testing.T, c *etcdCluster) {
 	if err != nil || len(left.Kvs) > 0 {
 		t.Errorf("there is still %v, %v", left, err)
 	}
-	if past, err := c.client.Get(ctx, "key", clientv3.WithRev(put.Header.Revision)); !errors.Is(err, rpctypes.ErrCompacted) {
+	if past, err := c.client.Get(ctx, "key", clientv3.WithRev(put.Header.Revision)); !errors.Is(
+		err,
+		rpctypes.ErrCompacted,
+	) {
 		t.Errorf("of the past there is still %v, %v", past, err)
 	}
 }
 
-// Locks of etcd keep processes apart, and cost what they cost: two calls, and two more for one that took so long that it
-// was watched.
+// Locks of etcd keep processes apart, and cost what they cost: two calls, and two more for one that took so long that
+// it was watched.
 func testEtcdContestants(t *testing.T, c *etcdCluster) {
 	lasts := 2 * time.Second // a disk may take its time
 	if c.settings.noFsync {
@@ -147,7 +150,9 @@ func TestEtcdUsage(t *testing.T) {
 	for range 2 { // of two nodes
 		must(t, counts.add(node))
 	}
-	if counts.cpu != 2500*time.Millisecond || counts.commands != 3014 || counts.calls["Txn"] != 3000 || counts.calls["Watch"] != 14 || len(counts.calls) != 2 {
+	if counts.cpu != 2500*time.Millisecond || counts.commands != 3014 || counts.calls["Txn"] != 3000 ||
+		counts.calls["Watch"] != 14 ||
+		len(counts.calls) != 2 {
 		t.Errorf("%+v", counts.usage)
 	}
 	c := etcdCluster{settings: serverSettings{nodes: 2}, version: "3", counts: counts}
@@ -161,7 +166,8 @@ func TestEtcdUsage(t *testing.T) {
 
 func TestNoEtcd(t *testing.T) {
 	t.Setenv("HOLDFAST_ETCD", "no-such-etcd")
-	if _, err := startEtcd(t.Context(), serverSettings{nodes: 1}); err == nil || !strings.Contains(err.Error(), "make servers") {
+	if _, err := startEtcd(t.Context(), serverSettings{nodes: 1}); err == nil ||
+		!strings.Contains(err.Error(), "make servers") {
 		t.Errorf("%v does not say how to get it", err)
 	}
 }
@@ -176,7 +182,8 @@ func TestEtcdThatDoesNotStart(t *testing.T) {
 		t.Errorf("%v, want %v", err, context.Canceled)
 	}
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", "many")
-	if _, err := startEtcd(t.Context(), serverSettings{nodes: 1}); err == nil || !strings.Contains(err.Error(), "ended at once") {
+	if _, err := startEtcd(t.Context(), serverSettings{nodes: 1}); err == nil ||
+		!strings.Contains(err.Error(), "ended at once") {
 		t.Errorf("%v, want that it ended at once", err)
 	}
 	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {

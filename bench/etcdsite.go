@@ -88,8 +88,8 @@ func (c *etcdCounts) add(metrics map[string]float64) error {
 	}
 	c.cpu += seconds(cpu)
 	for method, calls := range servers.EtcdCallsIn(metrics) {
-		// Messages, and not calls: a Watch is one call for all that is ever watched, and each thing that is watched is a
-		// message.
+		// Messages, and not calls: a Watch is one call for all that is ever watched, and each thing that is watched is
+		// a message.
 		c.calls[method] += int64(calls.Received)
 		c.commands += int64(calls.Received)
 	}

@@ -20,9 +20,15 @@ import (
 var strict = holdfast.WithHandOver(0, 0)
 
 // holdfastOn opens Holdfast on a store, by a URL that begins so and ends with the site's address.
-func holdfastOn(scheme string, options ...holdfast.Option) func(context.Context, string, time.Duration) (locker, error) {
+func holdfastOn(
+	scheme string,
+	options ...holdfast.Option,
+) func(context.Context, string, time.Duration) (locker, error) {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-		client, err := holdfast.Open(ctx, scheme+where, slices.Concat(options, []holdfast.Option{holdfast.WithTTL(ttl)})...)
+		client, err := holdfast.Open(
+			ctx,
+			scheme+where,
+			slices.Concat(options, []holdfast.Option{holdfast.WithTTL(ttl)})...)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +47,10 @@ func openHoldfastConsul(ctx context.Context, where string, ttl time.Duration) (l
 }
 
 // openHoldfastZooKeeper opens Holdfast on ZooKeeper, in a layout. There the ttl is that of the client's session.
-func openHoldfastZooKeeper(layout string, options ...holdfast.Option) func(context.Context, string, time.Duration) (locker, error) {
+func openHoldfastZooKeeper(
+	layout string,
+	options ...holdfast.Option,
+) func(context.Context, string, time.Duration) (locker, error) {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 		where = fmt.Sprintf("%s?ttl=%v&tick=%v&layout=%s", where, ttl, zooKeeperTick, layout)
 		return holdfastOn("zk://", options...)(ctx, where, ttl)
@@ -59,16 +68,16 @@ func openHoldfastMaster(ctx context.Context, where string, ttl time.Duration) (l
 	return holdfastOn("redis://")(ctx, first, ttl)
 }
 
-// openHoldfastRedlock opens Holdfast on a majority of masters. A node has as long to answer as redsync gives it: here all
-// of them share one machine with all workers.
+// openHoldfastRedlock opens Holdfast on a majority of masters. A node has as long to answer as redsync gives it: here
+// all of them share one machine with all workers.
 func openHoldfastRedlock(tokens string) func(context.Context, string, time.Duration) (locker, error) {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 		return holdfastOn("redlock://")(ctx, fmt.Sprintf("%s?tokens=%s&node-timeout=%v", where, tokens, ttl/20), ttl)
 	}
 }
 
-// openHoldfastUnsaved opens Holdfast so that a majority need not have a token before the lock is held. Then tokens are not
-// for fences, and are not looked at.
+// openHoldfastUnsaved opens Holdfast so that a majority need not have a token before the lock is held. Then tokens are
+// not for fences, and are not looked at.
 func openHoldfastUnsaved(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 	l, err := openHoldfastRedlock("unsaved")(ctx, where, ttl)
 	return unfencedLocker{l}, err

@@ -24,8 +24,9 @@ func openPlainConsul(ctx context.Context, where string, ttl time.Duration) (lock
 	return holdfastLocker{client}, nil
 }
 
-// Of those that contend for a lock of Consul's library, one that loses a race sleeps for five seconds. So all pause between
-// two turns, and each goroutine has a session of its own: with one for a process only one of them would contend.
+// Of those that contend for a lock of Consul's library, one that loses a race sleeps for five seconds. So all pause
+// between two turns, and each goroutine has a session of its own: with one for a process only one of them would
+// contend.
 func TestPlainModeAmongConsul(t *testing.T) {
 	servers.Need(t, "consul")
 	t.Parallel()

@@ -16,9 +16,15 @@ import (
 // Elsewhere than on Linux the two would have no clock in common.
 
 func init() {
-	contestants = append(contestants,
+	contestants = append(
+		contestants,
 		contestant{name: "test-mutex", role: ours, on: zookeeperSite, open: openHoldfastZooKeeper("curator", strict)},
-		contestant{name: "test-writer", role: ours, on: zookeeperSite, open: openHoldfastZooKeeper("curator-rw", strict)},
+		contestant{
+			name: "test-writer",
+			role: ours,
+			on:   zookeeperSite,
+			open: openHoldfastZooKeeper("curator-rw", strict),
+		},
 		contestant{name: "test-reader", role: ours, on: zookeeperSite, open: openReader},
 	)
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Plain mode and node-redlock on one key. The workers of the other side are testdata/node-redlock/worker.mjs, which says
-// what it did as a worker of ours does. Elsewhere than on Linux the two would have no clock in common.
+// Plain mode and node-redlock on one key. The workers of the other side are testdata/node-redlock/worker.mjs, which
+// says what it did as a worker of ours does. Elsewhere than on Linux the two would have no clock in common.
 
 // npmPatience is how long npm may take to fetch a handful of packages.
 const npmPatience = 2 * time.Minute

@@ -57,11 +57,20 @@ type encounter struct {
 	start   int64
 }
 
-// meet lets processes contend for one name on fresh servers, each with its own kind of lock. Each pauses between two turns.
+// meet lets processes contend for one name on fresh servers, each with its own kind of lock. Each pauses between two
+// turns.
 func meet(t *testing.T, kind *siteKind, lasts, pause time.Duration, sides ...side) encounter {
 	t.Helper()
 	// A node of several may take a twentieth of the ttl to answer.
-	w := &workload{Name: "interop", Goroutines: 3, Names: 1, Work: time.Millisecond, Pause: pause, Lasts: lasts, TTL: time.Minute}
+	w := &workload{
+		Name:       "interop",
+		Goroutines: 3,
+		Names:      1,
+		Work:       time.Millisecond,
+		Pause:      pause,
+		Lasts:      lasts,
+		TTL:        time.Minute,
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), w.limit())
 	defer cancel()
 	on, err := kind.start(ctx, serverSettings{})
@@ -132,8 +141,8 @@ func testPlainModeBeside(t *testing.T, peer side) {
 	takeTurns(t, redisSite, time.Millisecond, sideOf("test-plain"), peer)
 }
 
-// Redlock and redsync on the same five masters. Nobody tells Holdfast what redsync gives back, so the lock is left free for
-// most of the time.
+// Redlock and redsync on the same five masters. Nobody tells Holdfast what redsync gives back, so the lock is left free
+// for most of the time.
 func TestRedlockAmongOthers(t *testing.T) {
 	t.Parallel()
 	ours, peer := sideOf("holdfast-redlock"), sideOf("redsync-redlock-eager")
@@ -141,8 +150,8 @@ func TestRedlockAmongOthers(t *testing.T) {
 	t.Run("control", func(t *testing.T) { testBlind(t, mastersSite, sideOf("holdfast-master"), peer) })
 }
 
-// takeTurns demands that two sides exclude each other. On a busy machine the lock may go from one to the other too seldom to
-// show that. Then they meet again, for longer.
+// takeTurns demands that two sides exclude each other. On a busy machine the lock may go from one to the other too
+// seldom to show that. Then they meet again, for longer.
 func takeTurns(t *testing.T, kind *siteKind, pause time.Duration, ours, peer side) {
 	t.Helper()
 	for lasts := interopFor(t); ; lasts *= 2 {
@@ -155,7 +164,13 @@ func takeTurns(t *testing.T, kind *siteKind, pause time.Duration, ours, peer sid
 			return
 		}
 		if lasts > 15*time.Second {
-			t.Errorf("the lock went from %s to %s %d times, and back %d times: that shows little", ours.name, peer.name, there, back)
+			t.Errorf(
+				"the lock went from %s to %s %d times, and back %d times: that shows little",
+				ours.name,
+				peer.name,
+				there,
+				back,
+			)
 			return
 		}
 	}

@@ -43,7 +43,10 @@ type (
 
 func (r *results) json() jsonRun {
 	run := jsonRun{
-		When: time.Now().UTC().Truncate(time.Second), OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(),
+		When: time.Now().
+			UTC().
+			Truncate(time.Second),
+		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(),
 		Modules: modules(), Sites: map[string]string{}, Quick: r.plan.quick, Rounds: r.plan.rounds,
 	}
 	for kind, about := range r.sites {
@@ -52,8 +55,11 @@ func (r *results) json() jsonRun {
 	for _, result := range r.cases {
 		w := result.workload
 		c := jsonCase{
-			Name: w.Name, About: w.describe(), Processes: w.Processes, Goroutines: w.Goroutines, Names: w.Names, Leases: w.Leases,
-			WorkMS: milliseconds(w.Work), PauseMS: milliseconds(w.Pause), Seconds: w.Lasts.Seconds(), TTLSeconds: w.TTL.Seconds(),
+			Name: w.Name, About: w.describe(), Processes: w.Processes, Goroutines: w.Goroutines, Names: w.Names,
+			Leases: w.Leases,
+			WorkMS: milliseconds(
+				w.Work,
+			), PauseMS: milliseconds(w.Pause), Seconds: w.Lasts.Seconds(), TTLSeconds: w.TTL.Seconds(),
 			Contestants: result.standings(),
 		}
 		run.Cases = append(run.Cases, c)
@@ -79,7 +85,8 @@ func (r *results) writeJSON(path string) error {
 // measured are the modules whose versions matter.
 var measured = []string{
 	"github.com/bsm/redislock", "github.com/go-redsync/redsync/v4", "github.com/go-zookeeper/zk",
-	"github.com/hashicorp/consul/api", "github.com/redis/go-redis/v9", "github.com/redis/rueidis", "go.etcd.io/etcd/client/v3",
+	"github.com/hashicorp/consul/api", "github.com/redis/go-redis/v9", "github.com/redis/rueidis",
+	"go.etcd.io/etcd/client/v3",
 	"modernc.org/sqlite",
 }
 

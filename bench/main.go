@@ -88,7 +88,8 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 
 func help(fs *flag.FlagSet) string {
 	out := &strings.Builder{}
-	out.WriteString(`Bench measures Holdfast beside other locks, in interleaved rounds, on servers that it starts itself.
+	out.WriteString(
+		`Bench measures Holdfast beside other locks, in interleaved rounds, on servers that it starts itself.
 
   go -C bench run . --quick
   go -C bench run . --json /tmp/bench.json
@@ -101,7 +102,8 @@ func help(fs *flag.FlagSet) string {
   go -C bench run . --store consul --nodes 3
 
 Flags:
-`)
+`,
+	)
 	fs.VisitAll(func(f *flag.Flag) {
 		argument, about := flag.UnquoteUsage(f)
 		fmt.Fprintf(out, "  %-22s %s\n", "--"+f.Name+" "+argument, about)

@@ -138,7 +138,16 @@ func TestCommandLine(t *testing.T) {
 func TestHelp(t *testing.T) {
 	var out bytes.Buffer
 	must(t, command(t.Context(), []string{"--help"}, &out, &out))
-	words := []string{"--quick", "--rounds N", "--cases regexp", "--contestants regexp", "--store list", "--nodes N", "--no-fsync", "--json file"}
+	words := []string{
+		"--quick",
+		"--rounds N",
+		"--cases regexp",
+		"--contestants regexp",
+		"--store list",
+		"--nodes N",
+		"--no-fsync",
+		"--json file",
+	}
 	for _, kind := range siteKinds {
 		words = append(words, kind.name)
 	}

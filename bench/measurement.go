@@ -106,7 +106,8 @@ func hearAll(hands []*hand) (tallies []tally, cpu time.Duration, err error) {
 }
 
 // measureLocking hears what the workers did, and computes.
-func measureLocking(ctx context.Context, on site, c *contestant, w *workload, hands []*hand, before usage) (metrics, string, error) {
+func measureLocking(ctx context.Context, on site, c *contestant, w *workload, hands []*hand, before usage) (metrics,
+	string, error) {
 	tallies, cpu, err := hearAll(hands)
 	if err != nil {
 		return nil, "", err
@@ -132,7 +133,13 @@ func measureLocking(ctx context.Context, on site, c *contestant, w *workload, ha
 }
 
 // measureStop does the same, and pauses a node meanwhile. It looks at no usage: that node would not say.
-func measureStop(ctx context.Context, on site, w *workload, hands []*hand, start int64) (m metrics, firstError string, err error) {
+func measureStop(
+	ctx context.Context,
+	on site,
+	w *workload,
+	hands []*hand,
+	start int64,
+) (m metrics, firstError string, err error) {
 	at, resume, err := w.stopHalfway(ctx, on, start)
 	if err != nil {
 		return nil, "", err

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// small is a workload that real processes do in a moment, which is long enough for all of them to get their turns on a busy
-// machine.
+// small is a workload that real processes do in a moment, which is long enough for all of them to get their turns on a
+// busy machine.
 func small(processes, goroutines int) *workload {
 	return &workload{
 		Name: "small", Processes: processes, Goroutines: goroutines, Names: 1,
@@ -105,11 +105,20 @@ func TestGreedyLock(t *testing.T) {
 }
 
 func TestHeldLeases(t *testing.T) {
-	w := &workload{Name: "held", Processes: 1, Goroutines: 4, Names: 10, Leases: 10, TTL: 10 * time.Millisecond, columns: keeping}
+	w := &workload{
+		Name:       "held",
+		Processes:  1,
+		Goroutines: 4,
+		Names:      10,
+		Leases:     10,
+		TTL:        10 * time.Millisecond,
+		columns:    keeping,
+	}
 	m, _, err := measureTest(t, t.Context(), "test-open-door", w)
 	must(t, err)
 	// Goroutines that have taken or warmed up and are just about to end may still be counted, or have been.
-	if _, there := m[serverCPU]; there || m[lostCount] != 0 || m[acquireRate] == 0 || math.Abs(m[goroutinesEach]) > 0.4 {
+	if _, there := m[serverCPU]; there || m[lostCount] != 0 || m[acquireRate] == 0 ||
+		math.Abs(m[goroutinesEach]) > 0.4 {
 		t.Errorf("%v", m)
 	}
 	if _, _, err := measureTest(t, t.Context(), "flock", w); err == nil {
@@ -124,7 +133,8 @@ func TestContestantsThatFail(t *testing.T) {
 		t.Errorf("one that fails at times: %v, %q, %v", m, firstError, err)
 	}
 	for name, says := range map[string]string{"test-refused": "test: refused", "test-dies": "test: last words"} {
-		if m, _, err := measureTest(t, t.Context(), name, small(2, 1)); err == nil || !strings.Contains(err.Error(), says) {
+		if m, _, err := measureTest(t, t.Context(), name, small(2, 1)); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, %v; want an error that says %q", name, m, err, says)
 		}
 	}

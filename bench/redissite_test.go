@@ -49,7 +49,10 @@ func checkGone(t *testing.T, s *servers.Server) {
 
 func TestSentinel(t *testing.T) {
 	s := testSite(t, sentinelSite)
-	if want := ", a master with 2 replicas, and 3 sentinels, no persistence, on loopback"; !strings.HasSuffix(s.About(), want) {
+	if want := ", a master with 2 replicas, and 3 sentinels, no persistence, on loopback"; !strings.HasSuffix(
+		s.About(),
+		want,
+	) {
 		t.Errorf("it is %q, want %q", s.About(), want)
 	}
 	if len(s.replicas) != sentinelReplicas {
@@ -95,7 +98,8 @@ func testFresh(t *testing.T, s *redisServers, client rueidis.Client) {
 		must(t, client.Do(t.Context(), client.B().Set().Key(fmt.Sprint("key", i)).Value("1").Build()).Error())
 	}
 	after, err := s.Usage(t.Context())
-	if used := after.since(before); err != nil || !used.known || used.calls["set"] != keys || used.cpu <= 0 || used.commands < keys {
+	if used := after.since(before); err != nil || !used.known || used.calls["set"] != keys || used.cpu <= 0 ||
+		used.commands < keys {
 		t.Errorf("the usage is %+v, %v", used, err)
 	}
 	for _, m := range s.masters {
@@ -174,7 +178,8 @@ func TestMasters(t *testing.T) {
 func TestMasterStopped(t *testing.T) {
 	s := testSite(t, mastersSite)
 	w := small(1, 1)
-	// A node has a twentieth of the ttl to answer. A half is longer: a turn that the stop makes wait is not its only one.
+	// A node has a twentieth of the ttl to answer. A half is longer: a turn that the stop makes wait is not its only
+	// one.
 	w.Lasts, w.TTL, w.Stops = 6*time.Second, 20*time.Second, true
 	m := measureWell(t, s, "holdfast-redlock", w)
 	if m.faults() != 0 || m[beforeP50] == 0 || m[afterP50] == 0 || m[afterToBefore] != m[afterP50]/m[beforeP50] {

@@ -81,7 +81,8 @@ var (
 
 // siteKinds are all that --store can choose from.
 var siteKinds = []*siteKind{
-	redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite, mariadbSite, zookeeperSite, consulSite,
+	redisSite, sentinelSite, clusterSite, mastersSite, folderSite, etcdSite, postgresSite, mariadbSite, zookeeperSite,
+	consulSite,
 }
 
 // defaultStores are what is measured if nobody chooses.

@@ -52,7 +52,8 @@ func startMariaDB(ctx context.Context, _ serverSettings) (site, error) {
 		commits: "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'QUESTIONS'",
 	}
 	return d.start(ctx, func(t testing.TB) {
-		// The sizes are MariaDB's defaults. With the small ones of the tests it reads three pages from the disk per lock.
+		// The sizes are MariaDB's defaults. With the small ones of the tests it reads three pages from the disk per
+		// lock.
 		server := servers.MariaDB(t, servers.Args("--innodb-flush-log-at-trx-commit=1",
 			"--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"))
 		d.db, d.where, d.pid = server.DB(t), server.URL("root", "", "bench"), server.Pid

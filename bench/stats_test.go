@@ -103,7 +103,8 @@ func TestOverlaps(t *testing.T) {
 		{"in turns", []tally{held(0, 0, [2]int64{10, 20}, [2]int64{30, 40}), held(1, 0, [2]int64{20, 30})}, 0},
 		{"one within another", []tally{held(0, 0, [2]int64{10, 20}), held(1, 0, [2]int64{12, 13})}, 1},
 		{"one nanosecond", []tally{held(0, 0, [2]int64{10, 20}), held(1, 0, [2]int64{19, 30})}, 1},
-		{"two beside a long one", []tally{held(0, 0, [2]int64{10, 90}), held(1, 0, [2]int64{20, 30}, [2]int64{40, 50})}, 2},
+		{"two beside a long one", []tally{held(0, 0, [2]int64{10, 90}), held(1, 0, [2]int64{20, 30}, [2]int64{40, 50})},
+			2},
 		{"in one process", []tally{held(0, 0, [2]int64{10, 20}), held(0, 0, [2]int64{15, 25})}, 1},
 		{"at the same moment", []tally{held(0, 0, [2]int64{10, 20}), held(1, 0, [2]int64{10, 20})}, 1},
 		{"other names", []tally{held(0, 0, [2]int64{10, 20}), held(1, 1, [2]int64{10, 20})}, 0},
@@ -164,7 +165,10 @@ func TestDisorder(t *testing.T) {
 func TestStarvation(t *testing.T) {
 	greedy, starved := tally{}, tally{Process: 1, Unserved: 1_000_000}
 	for i := range int64(9) {
-		greedy.Holds = append(greedy.Holds, hold{Asked: 100 * i, Begin: 100*i + 10, End: 100*i + 50, Released: 100*i + 55})
+		greedy.Holds = append(
+			greedy.Holds,
+			hold{Asked: 100 * i, Begin: 100*i + 10, End: 100*i + 50, Released: 100*i + 55},
+		)
 	}
 	m := measure([]tally{greedy, starved}, time.Millisecond)
 	for name, want := range (metrics{

@@ -19,8 +19,8 @@ import (
 //	parent: assignment   worker: report (it is connected and warm)
 //	parent: begin        worker: report (what it did; before that, for leases, two about how far it is)
 //
-// When its standard input ends, its parent is gone, and so is the worker. testdata/node-redlock/worker.mjs does the same in
-// JSON.
+// When its standard input ends, its parent is gone, and so is the worker. testdata/node-redlock/worker.mjs does the
+// same in JSON.
 const workerArg = "worker"
 
 // An assignment is what a worker has to do.
@@ -106,8 +106,8 @@ func (w *worker) endWithParent() {
 	}
 }
 
-// warmTries is how often a worker tries to lock before it begins. While many start at once, a lock may take longer than one
-// that is strict about time allows.
+// warmTries is how often a worker tries to lock before it begins. While many start at once, a lock may take longer than
+// one that is strict about time allows.
 const warmTries = 10
 
 // warmUp has every goroutine lock once, each a name of its own, so that connections are open and scripts are loaded.

@@ -35,12 +35,16 @@ type workload struct {
 func (w *workload) contended() bool { return w.Processes*w.Goroutines > w.Names }
 
 var (
-	alone      = []metric{throughput, cycleP50, cycleP99, callsPerOp, clientPerOp, serverPerOp, overlapCount, errorCount}
-	inProcess  = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, callsPerOp, overlapCount, errorCount}
-	byHandover = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, handoverRate, handoverP50, handoverP99, callsPerOp, overlapCount, errorCount}
-	whileUsed  = slices.Concat([]metric{throughput, inUse}, byHandover[1:])
-	halves     = []metric{throughput, beforeP50, afterP50, afterP99, afterToBefore, overlapCount, errorCount}
-	keeping    = []metric{acquireRate, goroutinesEach, bytesEach, clientCPU, serverCPU, calls, serverCommands, lostCount}
+	alone = []metric{throughput, cycleP50, cycleP99, callsPerOp, clientPerOp, serverPerOp, overlapCount,
+		errorCount}
+	inProcess = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, callsPerOp, overlapCount,
+		errorCount}
+	byHandover = []metric{throughput, waitP50, waitP99, evenP50, evenP99, fairShare, handoverRate, handoverP50,
+		handoverP99, callsPerOp, overlapCount, errorCount}
+	whileUsed = slices.Concat([]metric{throughput, inUse}, byHandover[1:])
+	halves    = []metric{throughput, beforeP50, afterP50, afterP99, afterToBefore, overlapCount, errorCount}
+	keeping   = []metric{acquireRate, goroutinesEach, bytesEach, clientCPU, serverCPU, calls, serverCommands,
+		lostCount}
 )
 
 // workloads are the cases. Quick ones are for seeing that all works: their numbers say little.
@@ -114,6 +118,6 @@ func (w *workload) takes() time.Duration {
 // limit is how long a measurement may take before it counts as failed.
 func (w *workload) limit() time.Duration { return 4*w.takes() + time.Minute }
 
-// lockTTL is the ttl of everybody, but for workloads that are about it. It is longer than a measurement, so that nothing
-// runs out.
+// lockTTL is the ttl of everybody, but for workloads that are about it. It is longer than a measurement, so that
+// nothing runs out.
 const lockTTL = 10 * time.Second

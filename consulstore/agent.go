@@ -205,8 +205,13 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 		body[i].KV = o
 	}
 	var result txnResult
-	if _, err := a.call(ctx, http.MethodPut, "/v1/txn", url.Values{"consistent": {""}}, body, &result); err != nil {
-		return nil, err
+	x := exchange{agent: a, method: http.MethodPut, path: "/v1/txn", query: url.Values{"consistent": {""}}, body: body,
+		result: &result}
+	for x.prepare(ctx) { // as in call, which would be one more function between Lock and the connection
+		x.finish(a.client.Do(x.request))
+	}
+	if x.err != nil {
+		return nil, x.err
 	}
 	entries := make([]entry, 0, len(result.Results))
 	for _, r := range result.Results {

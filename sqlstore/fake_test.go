@@ -20,8 +20,8 @@ type fake struct {
 	plain   bool // is no Detector
 
 	mu      sync.Mutex
-	states  map[store.ID]store.State // who is not in it waits
-	errs    map[store.ID]error       // who is in it is not answered otherwise
+	states  map[store.ID]store.State // a claim that is not in it waits
+	errs    map[store.ID]error       // a claim that is in it gets no other response
 	opens   time.Duration
 	changed bool
 	hooks   map[string]func(context.Context) error // what is done before a call returns

@@ -174,7 +174,7 @@ func TestHowOftenItLooksWhileListening(t *testing.T) {
 	})
 }
 
-// TestLookoutEnds when nobody waits any more, and begins again with the next one who does.
+// TestLookoutEnds: polling ends when no claim waits any more, and begins again with the next waiter.
 func TestLookoutEnds(t *testing.T) {
 	for how, end := range map[string]func(f *fake, s *Store, c store.Claim) error{
 		"left": func(_ *fake, s *Store, c store.Claim) error { return s.Leave(context.Background(), c) },
@@ -228,7 +228,7 @@ func TestLookoutEndsWithClose(t *testing.T) {
 	})
 }
 
-// TestNoLookoutAfterClose: the answer to a Join that was under way starts nothing that nobody would end.
+// TestNoLookoutAfterClose: the response to a Join that was under way starts no polling, which would never end.
 func TestNoLookoutAfterClose(t *testing.T) {
 	f := new(fake)
 	bubble(t, f, func(t *testing.T, s *Store, _ <-chan push) {

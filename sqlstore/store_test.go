@@ -45,7 +45,7 @@ func TestEveryoneAfterAFault(t *testing.T) {
 	}
 }
 
-// TestEveryoneAfterACallThatWasGivenUp: whoever gave up does not know what it has missed.
+// TestEveryoneAfterACallThatWasGivenUp: a caller that gave up does not know what it has missed.
 func TestEveryoneAfterACallThatWasGivenUp(t *testing.T) {
 	f := new(fake)
 	bubble(t, f, func(t *testing.T, s *Store, told <-chan push) {
@@ -194,7 +194,8 @@ func TestSweepEndsWithClose(t *testing.T) {
 	})
 }
 
-// TestClosedStore refuses calls, also those under way, and tells nobody anything. Closing twice closes the engine once.
+// TestClosedStore: a closed store refuses calls, also those under way, and sends no notification. Closing twice closes
+// the engine once.
 func TestClosedStore(t *testing.T) {
 	f := new(fake)
 	bubble(t, f, func(t *testing.T, s *Store, told <-chan push) {

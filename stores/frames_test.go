@@ -12,19 +12,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// mostFrames is how many functions of this module may lie between a call of Lock and the connection, both included.
+// mostFrames is how many functions of this module there may be from Lock to the connection, both included.
 const mostFrames = 8
 
-// TestFramesOfLock: a free lock is taken again and again, and the stack is looked at from outside whenever it reaches
-// the connection. Between the two there are few functions to read.
+// TestFramesOfLock: one goroutine acquires a free lock repeatedly, and another samples its stack. From Lock to the
+// connection there are few functions to read.
 func TestFramesOfLock(t *testing.T) {
 	for _, c := range []struct {
 		name       string   // in urls
-		connection []string // how the functions are called that are the connection, or the way there: their beginnings
+		connection []string // prefixes of the functions that are the connection
 	}{
 		{"memory", []string{module + "/memstore.(*Server).join"}},
 		{"sqlite", []string{"database/sql.", "modernc.org/"}},
-		{"redis", []string{"github.com/redis/rueidis."}},
+		{"redis", []string{module + "/internal/rediswire.(*conn).run("}},
 		{"etcd", []string{"go.etcd.io/", "google.golang.org/"}},
 		{"zk", []string{module + "/zkstore.(*client).multi("}}, // a goroutine calls the library, which has no contexts
 		{"consul", []string{"net/http.(*Client)."}},
@@ -44,7 +44,7 @@ func TestFramesOfLock(t *testing.T) {
 				}
 				return lease.Unlock(t.Context())
 			}
-			for range 10 { // the first time is another way: scripts are loaded, sessions opened, statements prepared
+			for range 10 { // at first scripts are loaded, sessions opened, statements prepared
 				testkit.Must(t, use())
 			}
 			var done atomic.Bool
@@ -71,15 +71,15 @@ func TestFramesOfLock(t *testing.T) {
 
 const module = "github.com/holdfast-go/holdfast"
 
-// deepest looks at stacks until it has seen so many that lead from Lock to the connection, and returns the longest, as
-// far as it is of functions of this module.
-func deepest(connection []string, looks int) (longest []string) {
+// deepest samples stacks until as many as samples lead from Lock to the connection. It returns the longest of them, of
+// which only functions of this module count.
+func deepest(connection []string, samples int) (longest []string) {
 	buffer := make([]byte, 1<<20)
-	for deadline := time.Now().Add(time.Minute); looks > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); samples > 0 && time.Now().Before(deadline); {
 		all := string(buffer[:runtime.Stack(buffer, true)])
 		for goroutine := range strings.SplitSeq(all, "\n\n") {
 			if found := fromLock(goroutine, connection); found != nil {
-				looks--
+				samples--
 				if len(found) > len(longest) {
 					longest = found
 				}
@@ -90,7 +90,7 @@ func deepest(connection []string, looks int) (longest []string) {
 	return longest
 }
 
-// fromLock is the part of a stack between Lock and the connection, or nil if it is of something else.
+// fromLock returns the part of a stack from Lock to the connection, or nil if it has none.
 func fromLock(goroutine string, connection []string) (calls []string) {
 	locking := false
 	for _, call := range slices.Backward(strings.Split(goroutine, "\n")) {

@@ -28,27 +28,32 @@ type Doer interface {
 	B() rueidis.Builder
 }
 
-// Run runs the script. A server that was restarted, or told to forget its scripts, is sent the text.
-func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) Reply {
-	reply := s.run(ctx, over, keys, args, false)
-	if isNoScript(&reply) {
-		reply = s.run(ctx, over, keys, args, true)
-	}
-	return reply
-}
-
-// run runs the script by its text or by its name. Over a connection of the store's own it keeps nothing of keys and
-// args, so that they cost no memory.
-func (s *Script) run(ctx context.Context, over Doer, keys, args []string, withText bool) Reply {
-	if w, ok := over.(interface{ itself() *Wire }); ok {
-		if w := w.itself(); w.own != nil {
-			reply := w.own.run(ctx, &request{script: s, withText: withText, keys: keys, args: args})
+// Run runs the script by its name. A server that does not have the script, because it was restarted or its scripts were
+// flushed, is sent the text. Over a connection of the store's own, Run keeps nothing of keys and args, so that they
+// cost no memory.
+func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) (reply Reply) {
+	for withText := false; ; withText = true {
+		if w := ownWire(over); w != nil {
+			reply = w.own.run(ctx, &request{script: s, withText: withText, keys: keys, args: args})
 			w.Heed(&reply)
+		} else {
+			r := request{script: s, withText: withText, keys: slices.Clone(keys), args: slices.Clone(args)}
+			reply = over.Do(ctx, r.build(over.B())[0])
+		}
+		if withText || !isNoScript(&reply) {
 			return reply
 		}
 	}
-	r := request{script: s, withText: withText, keys: slices.Clone(keys), args: slices.Clone(args)}
-	return over.Do(ctx, r.build(over.B())[0])
+}
+
+// ownWire returns the Wire of a Doer, if its connection is the store's own, and else nil.
+func ownWire(over Doer) *Wire {
+	if w, ok := over.(interface{ itself() *Wire }); ok {
+		if w := w.itself(); w.own != nil {
+			return w
+		}
+	}
+	return nil
 }
 
 // An Execution is one of several that are sent at once.

@@ -16,8 +16,8 @@ import (
 var shimSource []byte
 
 // A Clock is a wall clock for servers that a test can set. It runs at the speed of the real clock. Only the wall clock
-// is changed, not the monotonic clock of a server. Etcd does not use it: a Go program reads the clock of the kernel, and
-// not through the C library.
+// is changed, not the monotonic clock of a server. Etcd does not use it: a Go program reads the clock of the kernel,
+// and not through the C library.
 type Clock struct {
 	shim   string
 	file   string

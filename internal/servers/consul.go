@@ -12,7 +12,7 @@ import (
 // A ConsulServer is a Consul agent that runs for one test: a server, alone or as a node of a cluster, or a client agent
 // beside a cluster.
 //
-// A node of a cluster has started when it answers for itself. It does not wait for the others, and without a majority
+// A node of a cluster has started when it responds by itself. It does not wait for the others, and without a majority
 // of them it serves no client: see [ConsulServer.AwaitHealthy]. Once it has lost its data, it copies that of the leader
 // when it starts.
 type ConsulServer struct {

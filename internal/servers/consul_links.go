@@ -102,7 +102,7 @@ func (c *ConsulServers) Depose(ctx context.Context) (deposed, elected *ConsulSer
 	defer cancel()
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	asking.Go(func() { // it never hears that it has succeeded
+	asking.Go(func() { // its response never arrives
 		query := url.Values{"id": {elected.id}}
 		_ = deposed.Call(ctx, http.MethodPost, "/v1/operator/raft/transfer-leader?"+query.Encode(), nil, nil)
 	})

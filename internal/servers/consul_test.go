@@ -128,7 +128,13 @@ func TestConsulSessions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			c := Consul(t, test.options...)
 			create := func(ttl time.Duration) error {
-				return c.Call(t.Context(), http.MethodPut, "/v1/session/create", map[string]string{"TTL": ttl.String()}, nil)
+				return c.Call(
+					t.Context(),
+					http.MethodPut,
+					"/v1/session/create",
+					map[string]string{"TTL": ttl.String()},
+					nil,
+				)
 			}
 			check(t, create(test.shortest))
 			if err := create(test.shortest - 1); err == nil || !strings.Contains(err.Error(), "Invalid Session TTL") {
@@ -145,7 +151,10 @@ func TestConsulSessionEnds(t *testing.T) {
 	const ttl = 500 * time.Millisecond
 	var session struct{ ID string }
 	began := time.Now()
-	check(t, c.Call(t.Context(), http.MethodPut, "/v1/session/create", map[string]string{"TTL": ttl.String()}, &session))
+	check(
+		t,
+		c.Call(t.Context(), http.MethodPut, "/v1/session/create", map[string]string{"TTL": ttl.String()}, &session),
+	)
 	await(t, "the end of the session", func() bool {
 		var there []any
 		check(t, c.Call(t.Context(), http.MethodGet, "/v1/session/info/"+session.ID, nil, &there))

@@ -11,7 +11,7 @@ import (
 
 // An EtcdServer is an etcd server that runs for one test, alone or as a node of a cluster.
 //
-// A node of a cluster has started when it answers for itself. It does not wait for the others, and without a majority
+// A node of a cluster has started when it responds by itself. It does not wait for the others, and without a majority
 // of them it serves no client: see [EtcdServer.AwaitHealthy]. Once it has lost its data, it cannot come back: the
 // others remember it, and etcd refuses to start.
 type EtcdServer struct {
@@ -20,8 +20,8 @@ type EtcdServer struct {
 	cluster *EtcdServers // one of itself, if it is alone
 }
 
-// Etcd starts an etcd server. With [Password] it has a user root with that password, who may do everything, and
-// nobody may do anything without logging in.
+// Etcd starts an etcd server. With [Password] it has a user root with that password, who may do everything, and no
+// client may do anything without a login.
 func Etcd(t testing.TB, options ...Option) *EtcdServer {
 	t.Helper()
 	return EtcdCluster(t, 1, options...).Nodes[0]

@@ -101,7 +101,7 @@ func (c *EtcdServers) Client(t testing.TB) *clientv3.Client {
 // etcdPatience is how long an etcd server may take to answer. By itself it gives up after six seconds.
 const etcdPatience = 8 * time.Second
 
-// etcdUser is who may do everything in an etcd that demands a login. Etcd knows this name.
+// etcdUser is the user that may do everything in an etcd that demands a login. Etcd knows this name.
 const etcdUser = "root"
 
 func (c *EtcdServers) client(t testing.TB, endpoints []string) *clientv3.Client {
@@ -139,7 +139,7 @@ func (c *EtcdServers) demandLogin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // the answer is there
+	defer client.Close() //nolint:errcheck // the response was read
 	if _, err := client.Authenticate(ctx, etcdUser, c.password); !errors.Is(err, rpctypes.ErrAuthNotEnabled) {
 		return err
 	}

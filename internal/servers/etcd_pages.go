@@ -16,15 +16,15 @@ import (
 // etcdSocket is the file in a server's folder where it tells how it is, also while it serves no clients.
 const etcdSocket = "metrics"
 
-// EtcdCalls is what clients have asked of one method since the server was started.
+// EtcdCalls counts the calls of one method since the server was started.
 type EtcdCalls struct {
 	Started  int // calls, or streams
 	Received int // messages from clients; on a stream, its end counts as one more
 	Sent     int // messages to clients
 }
 
-// Calls counts what clients have asked, by method, such as Txn, LeaseKeepAlive or Watch. A method that was never
-// called may be missing.
+// Calls returns the number of calls of clients, by method, such as Txn, LeaseKeepAlive or Watch. A method that was
+// never called may be missing.
 func (e *EtcdServer) Calls() (map[string]EtcdCalls, error) {
 	metrics, err := e.Metrics()
 	return EtcdCallsIn(metrics), err

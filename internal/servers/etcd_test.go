@@ -74,10 +74,12 @@ func TestEtcdOptions(t *testing.T) {
 		want    float64
 	}{
 		{"arguments", []Option{Args("--quota-backend-bytes", "16777216")}, "etcd_server_quota_backend_bytes", 16777216},
-		{"environment", []Option{Env("ETCD_QUOTA_BACKEND_BYTES=33554432")}, "etcd_server_quota_backend_bytes", 33554432},
+		{"environment", []Option{Env("ETCD_QUOTA_BACKEND_BYTES=33554432")}, "etcd_server_quota_backend_bytes",
+			33554432},
 		{"password", []Option{Password("correct horse")}, "etcd_server_is_leader", 1},
 		{"TLS", []Option{TLS(certificates)}, "etcd_server_is_leader", 1},
-		{"client certificates", []Option{TLS(certificates), Args(demandCertificates(certificates)...), Password("p")}, "etcd_server_is_leader", 1},
+		{"client certificates", []Option{TLS(certificates), Args(demandCertificates(certificates)...), Password("p")},
+			"etcd_server_is_leader", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := Etcd(t, test.options...)
@@ -108,16 +110,19 @@ func TestEtcdRefuses(t *testing.T) {
 		want     string
 	}{
 		{"no login", []Option{Password("correct horse")}, clientv3.Config{}, rpctypes.ErrUserEmpty.Error()},
-		{"wrong password", []Option{Password("correct horse")}, clientv3.Config{Username: "root", Password: "wrong"}, rpctypes.ErrAuthFailed.Error()},
+		{"wrong password", []Option{Password("correct horse")}, clientv3.Config{Username: "root", Password: "wrong"},
+			rpctypes.ErrAuthFailed.Error()},
 		{"no TLS", []Option{TLS(certificates)}, clientv3.Config{}, never},
-		{"no certificate", []Option{TLS(certificates), Args(demandCertificates(certificates)...)}, clientv3.Config{TLS: anonymous}, never},
+		{"no certificate", []Option{TLS(certificates), Args(demandCertificates(certificates)...)},
+			clientv3.Config{TLS: anonymous}, never},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := Etcd(t, test.options...)
 			refused := func(step string) {
 				t.Helper()
 				config := e.cluster.config([]string{e.Addr()})
-				config.TLS, config.Username, config.Password = test.stranger.TLS, test.stranger.Username, test.stranger.Password
+				config.TLS, config.Username, config.Password = test.stranger.TLS, test.stranger.Username,
+					test.stranger.Password
 				patience := etcdPatience
 				if test.want == never {
 					patience = 300 * time.Millisecond
@@ -200,7 +205,12 @@ func TestEtcdClash(t *testing.T) {
 			last.pick = pickTaken(stranger.Server, &picks)
 			check(t, c.firstStart())
 			if picks != 3 || last.Port() == stranger.Port() {
-				t.Errorf("it runs on ports %v after %d picks, and the stranger on %v", last.ports, picks, stranger.ports)
+				t.Errorf(
+					"it runs on ports %v after %d picks, and the stranger on %v",
+					last.ports,
+					picks,
+					stranger.ports,
+				)
 			}
 			put(t, c.Client(t), "key", name)
 			if got := get(t, stranger.Client(t), "key"); got != "<nil>" {

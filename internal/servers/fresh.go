@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// fillFresh creates the data of a fresh server with a program that is run once per machine: later servers get a copy from
-// the cache, under a name that depends on the versions, the arguments and the user. The data folder is the last argument,
-// after folderFlag.
+// fillFresh creates the data of a fresh server with a program that is run once per machine: later servers get a copy
+// from the cache, under a name that depends on the versions, the arguments and the user. The data folder is the last
+// argument, after folderFlag.
 func (s *Server) fillFresh(program, folderFlag string, args ...string) error {
 	version, err := exec.Command(s.path, "--version").Output()
 	if err != nil {

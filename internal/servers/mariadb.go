@@ -30,8 +30,8 @@ type MariaDBServer struct {
 	semiSync bool // the primary waits for a replica
 }
 
-// MariaDB starts a MariaDB server. Its user root has all privileges, and no password unless [Password] is given. What the
-// server has acknowledged is still there after Kill and Start, but it does not wait for the disk: with
+// MariaDB starts a MariaDB server. Its user root has all privileges, and no password unless [Password] is given. What
+// the server has acknowledged is still there after Kill and Start, but it does not wait for the disk: with
 // Args("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1") it does. It writes a binary log for replicas.
 func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	t.Helper()
@@ -84,8 +84,8 @@ const (
 	replicaUser = "'" + replicaName + "'@'127.0.0.1'"
 )
 
-// writeFiles writes the certificates, and the statements that the server runs before it accepts connections. They are not
-// replicated.
+// writeFiles writes the certificates, and the statements that the server runs before it accepts connections. They are
+// not replicated.
 func (m *MariaDBServer) writeFiles() error {
 	statements := []string{
 		"SET SESSION sql_log_bin = 0",
@@ -225,7 +225,7 @@ func (m *MariaDBServer) row(
 	if err != nil {
 		return nil, nil, err
 	}
-	defer db.Close() //nolint:errcheck // the answer is there
+	defer db.Close() //nolint:errcheck // the response was read
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, nil, err

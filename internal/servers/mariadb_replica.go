@@ -10,7 +10,7 @@ import (
 )
 
 // Replica starts a server that copies this one, with the same options, and waits until it has what this one has. It
-// serves clients who only read; root may write, and should not.
+// serves clients that only read; root may write, and should not.
 func (m *MariaDBServer) Replica(t testing.TB) *MariaDBServer {
 	t.Helper()
 	r := newMariaDB(t, m.set, m)
@@ -118,7 +118,7 @@ func (m *MariaDBServer) ResumeReplication() error {
 }
 
 // Promote makes this replica a primary, as an operator does who takes the old one for dead. It applies what it has
-// received first. The old one is told nothing: if it still runs, there are two from now on.
+// received first. The old one is not notified: if it still runs, there are two from now on.
 func (m *MariaDBServer) Promote() error {
 	err := m.exec("STOP SLAVE IO_THREAD")
 	if err == nil {

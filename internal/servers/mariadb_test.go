@@ -37,10 +37,12 @@ func TestMariaDBOptions(t *testing.T) {
 		want    string
 	}{
 		{"no fsync", nil, "SELECT @@innodb_flush_log_at_trx_commit", "2"},
-		{"args win", []Option{Args("--innodb-flush-log-at-trx-commit=1")}, "SELECT @@innodb_flush_log_at_trx_commit", "1"},
+		{"args win", []Option{Args("--innodb-flush-log-at-trx-commit=1")}, "SELECT @@innodb_flush_log_at_trx_commit",
+			"1"},
 		{"password", []Option{Password("correct 'horse'")}, "SELECT CURRENT_USER()", "root@127.0.0.1"},
 		{"certificates", []Option{TLS(NewCertificates(t))},
-			"SELECT variable_value <> '' FROM information_schema.session_status WHERE variable_name = 'ssl_cipher'", "1"},
+			"SELECT variable_value <> '' FROM information_schema.session_status WHERE variable_name = 'ssl_cipher'",
+			"1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := scalar(t, MariaDB(t, test.options...).DB(t), test.query); got != test.want {

@@ -50,8 +50,8 @@ var storesOf = map[string][]string{
 	"javac":         {"zookeeper"},
 }
 
-// Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with
-// CI=true or HOLDFAST_REQUIRE_SERVERS set. If HOLDFAST_STORES names stores, tests with the servers of others are skipped.
+// Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with CI=true
+// or HOLDFAST_REQUIRE_SERVERS set. If HOLDFAST_STORES names stores, tests with the servers of others are skipped.
 func Need(t testing.TB, program string) (path string) {
 	t.Helper()
 	if stores := strings.Fields(os.Getenv("HOLDFAST_STORES")); !asked(stores, program) {
@@ -98,10 +98,10 @@ func asked(stores []string, program string) bool {
 	return slices.ContainsFunc(users, func(user string) bool { return slices.Contains(stores, user) })
 }
 
-// find finds a program on the PATH. Etcd, Consul and Valkey are in the cache where `make servers` installs them, since the
-// versions of systems are old or missing. HOLDFAST_ETCD and HOLDFAST_CONSUL name others. Valkey may also be on the PATH.
-// Debian keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar, and
-// the program is the java that runs it.
+// find finds a program on the PATH. Etcd, Consul and Valkey are in the cache where `make servers` installs them, since
+// the versions of systems are old or missing. HOLDFAST_ETCD and HOLDFAST_CONSUL name others. Valkey may also be on the
+// PATH. Debian keeps PostgreSQL off the PATH, and other servers off that of a user who is not root. ZooKeeper is a jar,
+// and the program is the java that runs it.
 func find(program string) (path string, err error) {
 	switch program {
 	case "etcd":

@@ -58,7 +58,8 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestNeedOfOtherStores: a server that none of the stores needs that are asked for is not needed, though it is required.
+// TestNeedOfOtherStores: a server that none of the stores needs that are asked for is not needed, though it is
+// required.
 func TestNeedOfOtherStores(t *testing.T) {
 	for stores, want := range map[string]map[string]bool{
 		"":           {"redis-server": true, "etcd": true},

@@ -62,8 +62,8 @@ type node interface {
 	AwaitHealthy() error
 }
 
-// startTogether starts nodes on free ports, which choosePorts chooses for all of them. If another process uses one first,
-// all of them are started again on others.
+// startTogether starts nodes on free ports, which choosePorts chooses for all of them. If another process uses one
+// first, all of them are started again on others.
 func startTogether[N node](nodes []N, choosePorts func() error, start func(N) error) error {
 	var err error
 	for range maxClashes {
@@ -112,8 +112,8 @@ type reign struct {
 	term   uint64
 }
 
-// leaderNow returns the leader, as it and a majority of nodes report. says returns the report of one node, and whether the
-// node names itself. A node that does not respond does not count.
+// leaderNow returns the leader, as it and a majority of nodes report. says returns the report of one node, and whether
+// the node names itself. A node that does not respond does not count.
 func leaderNow[N comparable](nodes []N, says func(context.Context, N) (r reign, itself bool, err error)) (N, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()

@@ -50,8 +50,8 @@ func Env(variables ...string) Option {
 	return func(s *settings) { s.env = append(s.env, variables...) }
 }
 
-// Password makes the server require this password, of the default user of Redis, of the user root of etcd and MariaDB, or
-// of the user postgres of PostgreSQL. For Consul, it is the token with all privileges.
+// Password makes the server require this password, of the default user of Redis, of the user root of etcd and MariaDB,
+// or of the user postgres of PostgreSQL. For Consul, it is the token with all privileges.
 func Password(password string) Option {
 	return func(s *settings) { s.password = password }
 }
@@ -63,8 +63,8 @@ func ACL(lines ...string) Option {
 
 // TLS makes the server use only TLS on its port. It accepts clients without a certificate too. To refuse them, give a
 // Redis server Args("--tls-auth-clients", "yes"), etcd Args("--client-cert-auth", "--trusted-ca-file", c.CAFile),
-// ZooKeeper Args("ssl.clientAuth=need"), and Consul Args("-hcl", "tls { https { verify_incoming = true } }"). PostgreSQL
-// and MariaDB require certificates by user.
+// ZooKeeper Args("ssl.clientAuth=need"), and Consul Args("-hcl", "tls { https { verify_incoming = true } }").
+// PostgreSQL and MariaDB require certificates by user.
 func TLS(c *Certificates) Option {
 	return func(s *settings) { s.certificates = c }
 }
@@ -75,8 +75,8 @@ func SentinelPassword(password string) Option {
 	return func(s *settings) { s.sentinelPassword = password }
 }
 
-// DownAfter sets how long the sentinels of [RedisSentinel] wait for a response of a server before it counts as down. It is
-// for tests without failovers: on a busy machine a server that is alive may not respond for a while.
+// DownAfter sets how long the sentinels of [RedisSentinel] wait for a response of a server before it counts as down. It
+// is for tests without failovers: on a busy machine a server that is alive may not respond for a while.
 func DownAfter(d time.Duration) Option {
 	return func(s *settings) { s.downAfter = d }
 }
@@ -97,10 +97,10 @@ func Tick(d time.Duration) Option {
 	return func(s *settings) { s.tick = d }
 }
 
-// Cuttable makes the nodes of [ZooKeeperEnsemble] and [ConsulCluster] connect to each other through proxies, so that one
-// can be disconnected from the others in both directions or in one: see [ZooKeeperServer.Isolate] and
-// [ConsulServers.Depose]. For that, the servers of Consul have addresses of their own, 127.0.1.1 and so on, which need a
-// system that has all of 127.0.0.0/8.
+// Cuttable makes the nodes of [ZooKeeperEnsemble] and [ConsulCluster] connect to each other through proxies, so that
+// one can be disconnected from the others in both directions or in one: see [ZooKeeperServer.Isolate] and
+// [ConsulServers.Depose]. For that, the servers of Consul have addresses of their own, 127.0.1.1 and so on, which need
+// a system that has all of 127.0.0.0/8.
 func Cuttable() Option {
 	return func(s *settings) { s.cuttable = true }
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // Outside starts servers for a program that is not a test. start calls the functions of this package with t, which
-// replaces the test. If one of them fails, Outside returns its error, and ends the servers that had started. stop ends the
-// servers and removes their folders. If ctx is done while a server starts, the start is not interrupted, but the server is
-// ended before Outside returns.
+// replaces the test. If one of them fails, Outside returns its error, and ends the servers that had started. stop ends
+// the servers and removes their folders. If ctx is done while a server starts, the start is not interrupted, but the
+// server is ended before Outside returns.
 func Outside(ctx context.Context, start func(t testing.TB)) (stop func() error, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

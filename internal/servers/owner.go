@@ -64,7 +64,7 @@ func (s *Server) ownFile(path string) string { return filepath.Join(s.dir, filep
 // sharedTempDir creates a folder that other users can read too: a server may run as another user.
 func sharedTempDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // t.TempDir is in a folder that only this user can read
+	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // other users cannot read t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

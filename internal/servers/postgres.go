@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// superuser is the user of PostgreSQL who may do everything.
+// superuser is the user of PostgreSQL that may do everything.
 const superuser = "postgres"
 
 // A PostgresServer is a PostgreSQL server that runs for one test, alone, as a primary or as its standby.
@@ -194,7 +194,7 @@ func rowsOf(patience time.Duration, url, query string) (rows [][]string, err err
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // the answer is there
+	defer conn.Close(ctx) //nolint:errcheck // the response was read
 	results, err := conn.Exec(ctx, query).ReadAll()
 	if err != nil {
 		return nil, err

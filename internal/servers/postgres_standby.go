@@ -50,7 +50,9 @@ func (p *PostgresServer) name() string { return filepath.Base(p.dir) }
 // AwaitStreaming waits until this standby receives what its primary writes, as it is written.
 func (p *PostgresServer) AwaitStreaming() error {
 	return p.failed("await streaming", poll(func(context.Context) error {
-		state, err := p.primary.ask("SELECT state FROM pg_stat_replication WHERE application_name = " + quoted(p.name()))
+		state, err := p.primary.ask(
+			"SELECT state FROM pg_stat_replication WHERE application_name = " + quoted(p.name()),
+		)
 		if err == nil && state != "streaming" {
 			err = fmt.Errorf("%s says that the state of its standby is %q", p.primary.Addr(), state)
 		}

@@ -122,7 +122,8 @@ func TestPostgresOptions(t *testing.T) {
 		{"no fsync", nil, "SHOW fsync", "off"},
 		{"args win", []Option{Args("-c", "fsync=on")}, "SHOW fsync", "on"},
 		{"password", []Option{Password("correct 'horse'")}, "SHOW password_encryption", "scram-sha-256"},
-		{"certificates", []Option{TLS(certificates)}, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", "true"},
+		{"certificates", []Option{TLS(certificates)}, "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()",
+			"true"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := scalar(t, Postgres(t, test.options...).DB(t), test.query); got != test.want {

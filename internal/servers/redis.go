@@ -153,7 +153,7 @@ func (r *RedisServer) do(patience time.Duration, args ...string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close() //nolint:errcheck // the answer is there
+	defer c.Close() //nolint:errcheck // the response was read
 	return c.Do(args...)
 }
 
@@ -173,7 +173,7 @@ func parseInfo(answer any) map[string]string {
 	return info
 }
 
-// checkReady demands that the server answers, has loaded its data, and is the process that was started.
+// checkReady requires that the server responds, has loaded its data, and is the process that was started.
 func (r *RedisServer) checkReady() error {
 	if _, err := r.Do("PING"); err != nil {
 		return err

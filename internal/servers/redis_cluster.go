@@ -14,7 +14,7 @@ import (
 const (
 	clusterMasters = 3
 	clusterSlots   = 16384
-	nodeTimeout    = 1500 * time.Millisecond // after its last answer, a node counts as down
+	nodeTimeout    = 1500 * time.Millisecond // after its last response, a node counts as down
 )
 
 // RedisClusterServers are the nodes of one Redis cluster. At the start the first three are masters, and each of the
@@ -28,7 +28,7 @@ type RedisClusterServers struct {
 
 // RedisCluster starts a Redis cluster of three masters, each with a third of the slots and one replica. All slots are
 // served and all replicas in sync when it returns. The options are for every node. A node counts as down 1.5 seconds
-// after its last answer.
+// after its last response.
 func RedisCluster(t testing.TB, options ...Option) *RedisClusterServers {
 	t.Helper()
 	set := settingsOf(options)
@@ -55,10 +55,10 @@ func newClusterNode(t testing.TB, set *settings) *RedisServer {
 func (r *RedisServer) clusterArgs() []string {
 	args := append(r.storeArgs(),
 		"--cluster-enabled", "yes",
-		"--cluster-config-file", r.dir+"/nodes.conf", // not among its data: who it is, it must not lose
+		"--cluster-config-file", r.dir+"/nodes.conf", // not among its data: it must not lose its identity
 		"--cluster-announce-ip", "127.0.0.1",
 		"--cluster-port", strconv.Itoa(r.ports[1]),
-		"--cluster-allow-replica-migration", "no", // who copies whom is for the tests to know
+		"--cluster-allow-replica-migration", "no", // the tests decide which node copies which
 	)
 	if !r.set.ownTimeouts {
 		args = append(args, "--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10))
@@ -100,7 +100,10 @@ func (c *RedisClusterServers) join(i int) error {
 		commands = append(commands, []string{"ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(end - 1)})
 	}
 	for _, other := range c.Nodes[i+1:] {
-		commands = append(commands, []string{"MEET", "127.0.0.1", strconv.Itoa(other.Port()), strconv.Itoa(other.ports[1])})
+		commands = append(
+			commands,
+			[]string{"MEET", "127.0.0.1", strconv.Itoa(other.Port()), strconv.Itoa(other.ports[1])},
+		)
 	}
 	for _, command := range commands {
 		if _, err := c.Nodes[i].Do(append([]string{"CLUSTER"}, command...)...); err != nil {
@@ -151,14 +154,14 @@ func (c *RedisClusterServers) ReplicaOf(master *RedisServer) (*RedisServer, erro
 	return c.named(func(view clusterView) string { return view.replicaOf(master.Addr()) })
 }
 
-// votesLast is how long a replica counts the votes for an election. If it is asked to take over twice within that time, it
-// takes itself for the master by the votes of the first time, until it hears that nobody else does: what it was told meanwhile
-// is lost.
+// votesLast is how long a replica counts the votes for an election. If it is asked to take over twice within that time,
+// it takes itself for the master by the votes of the first time, until it hears that nobody else does: what it was told
+// meanwhile is lost.
 const votesLast = 4*nodeTimeout + time.Second
 
-// Failover has the replica of a master take its place though it lives, with all that was written, and returns it. One that
-// has done so a few seconds ago is given the time that it needs. It is asked again if it comes to nothing, for Redis gives up
-// without a word when the two do not agree in time.
+// Failover has the replica of a master take its place though it lives, with all that was written, and returns it. One
+// that has done so a few seconds ago is given the time that it needs. It is asked again if it comes to nothing, for
+// Redis gives up without a word when the two do not agree in time.
 func (c *RedisClusterServers) Failover(master *RedisServer) (replica *RedisServer, err error) {
 	if replica, err = c.ReplicaOf(master); err != nil {
 		return nil, err
@@ -213,8 +216,8 @@ func (c *RedisClusterServers) namedNow(name func(clusterView) (addr string)) (*R
 	})
 }
 
-// AwaitHealthy waits until all nodes that run see the same cluster, in which all slots are served, and every one of them
-// serves some or copies who does, and is in sync.
+// AwaitHealthy waits until all nodes that run see the same cluster, in which all slots are served, and every one of
+// them serves some or copies who does, and is in sync.
 func (c *RedisClusterServers) AwaitHealthy() error {
 	return poll(func(context.Context) error {
 		view, err := c.commonView()
@@ -250,7 +253,12 @@ func (c *RedisClusterServers) commonView() (common clusterView, err error) {
 		for _, other := range c.Nodes {
 			seen, known := view.nodes[other.Addr()]
 			if !known || other.Pid() != 0 && !seen.alive {
-				return common, fmt.Errorf("%s does not see that %s is alive: %+v", node.Addr(), other.Addr(), view.nodes)
+				return common, fmt.Errorf(
+					"%s does not see that %s is alive: %+v",
+					node.Addr(),
+					other.Addr(),
+					view.nodes,
+				)
 			}
 		}
 		if i == 0 {

@@ -16,7 +16,7 @@ type clusterView struct {
 // A clusterNode is how a node sees another, or itself.
 type clusterNode struct {
 	alive  bool
-	master string   // the address of whom it copies, or nothing
+	master string   // the address of the master that it copies, or empty
 	slots  []string // such as 0-5460
 }
 
@@ -34,8 +34,8 @@ func (r *RedisServer) clusterView() (view clusterView, err error) {
 	return view, err
 }
 
-// parseNodes reads the answer to CLUSTER NODES. In a line there are the id, the address, flags, the id of the master,
-// four things of no interest here or the state of the link, and the slots.
+// parseNodes parses the response to CLUSTER NODES. In a line there are the id, the address, flags, the id of the
+// master, four things of no interest here or the state of the link, and the slots.
 func parseNodes(answer string) (map[string]clusterNode, error) {
 	addrs := map[string]string{"-": ""} // by id
 	var lines [][]string
@@ -86,7 +86,7 @@ func (v clusterView) replicaOf(master string) string {
 	return ""
 }
 
-// roles are who copies whom, and who has which slots.
+// roles returns which node copies which, and which has which slots.
 func (v clusterView) roles() string {
 	var roles []string
 	for addr, node := range v.nodes {

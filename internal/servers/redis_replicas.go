@@ -74,8 +74,8 @@ func (r *RedisServer) Follow(master *RedisServer) error {
 	return r.failed("follow", err)
 }
 
-// replicaOf says whom it copies from now on, and ends its lag. That comes last, or it would catch up with its old
-// master first.
+// replicaOf sets which master it copies from now on, and ends its lag. That comes last, or it would catch up with its
+// old master first.
 func (r *RedisServer) replicaOf(host, port string) error {
 	for _, command := range [][]string{{"REPLICAOF", host, port}, {"CONFIG", "REWRITE"}, {"CLIENT", "UNPAUSE"}} {
 		if _, err := r.Do(command...); err != nil {
@@ -118,7 +118,7 @@ func (r *RedisServer) checkRole(role string) error {
 	return err
 }
 
-// replication is what it says of whom it copies, and who copies it.
+// replication returns what it reports about its master and its replicas.
 func (r *RedisServer) replication() (map[string]string, error) {
 	answer, err := r.ask("INFO", "replication")
 	return parseInfo(answer), err

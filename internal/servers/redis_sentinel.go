@@ -16,7 +16,7 @@ const (
 	sentinelCount  = 3
 	sentinelQuorum = 2
 	watchedCount   = 3           // a master and two replicas
-	downAfter      = time.Second // without an answer
+	downAfter      = time.Second // without a response
 	// failoverTimeout is how many milliseconds a failover may take. After twice that, the sentinels try again.
 	failoverTimeout = "2000"
 	// askAgain is when a failover that came to nothing is asked for again: later than it may take.
@@ -48,16 +48,20 @@ type RedisSentinelServers struct {
 }
 
 // RedisSentinel starts a Redis server, two replicas and three sentinels, of whom two must agree that the master is
-// down: a second after its last answer, or [DownAfter]. When it returns, all of them know each other. The options are for the
-// master and the replicas, and those of [TLS] and [SentinelPassword] for the sentinels too. A [Password] must have no
-// spaces: a sentinel writes it down without quotes, and could not read it when it is started again.
+// down: a second after its last response, or [DownAfter]. When it returns, all of them know each other. The options are
+// for the master and the replicas, and those of [TLS] and [SentinelPassword] for the sentinels too. A [Password] must
+// have no spaces: a sentinel writes it down without quotes, and could not read it when it is started again.
 func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	t.Helper()
 	watched := RedisReplicas(t, watchedCount-1, options...)
-	s := &RedisSentinelServers{MasterName: "holdfast", Nodes: append([]*RedisServer{watched.Master}, watched.Replicas...)}
+	s := &RedisSentinelServers{
+		MasterName: "holdfast",
+		Nodes:      append([]*RedisServer{watched.Master}, watched.Replicas...),
+	}
 	set := watched.Master.set
 	set = &settings{
-		program: set.program, password: set.sentinelPassword, certificates: set.certificates, ownTimeouts: set.ownTimeouts,
+		program: set.program, password: set.sentinelPassword, certificates: set.certificates,
+		ownTimeouts: set.ownTimeouts,
 	}
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, newSentinel(t, set))
@@ -257,7 +261,7 @@ func (s *RedisSentinelServers) checkView(sentinel, master *RedisServer) error {
 	return nil
 }
 
-// pairs makes a map of an answer that is a list of names and values.
+// pairs makes a map of a response that is a list of names and values.
 func pairs(answer any) map[string]string {
 	list, _ := answer.([]any)
 	m := map[string]string{}

@@ -94,13 +94,17 @@ func TestRedisOptions(t *testing.T) {
 		command []string
 		want    string
 	}{
-		{"memory", []Option{Args("--maxmemory", "64mb")}, []string{"CONFIG", "GET", "maxmemory"}, "[maxmemory 67108864]"},
+		{"memory", []Option{Args("--maxmemory", "64mb")}, []string{"CONFIG", "GET", "maxmemory"},
+			"[maxmemory 67108864]"},
 		{"args win", []Option{Args("--appendonly", "no")}, []string{"CONFIG", "GET", "appendonly"}, "[appendonly no]"},
 		{"no fsync", nil, []string{"CONFIG", "GET", "appendfsync"}, "[appendfsync no]"},
-		{"fsync", []Option{Args("--appendfsync", "always")}, []string{"CONFIG", "GET", "appendfsync"}, "[appendfsync always]"},
+		{"fsync", []Option{Args("--appendfsync", "always")}, []string{"CONFIG", "GET", "appendfsync"},
+			"[appendfsync always]"},
 		{"password", []Option{Password("correct horse")}, []string{"ACL", "WHOAMI"}, "default"},
-		{"users", []Option{ACL("user default off", "user ann on >secret ~a:* +get")}, []string{"ACL", "USERS"}, "[ann default holdfast-servers]"},
-		{"certificates", []Option{TLS(NewCertificates(t)), Args("--tls-auth-clients", "yes")}, []string{"PING"}, "PONG"},
+		{"users", []Option{ACL("user default off", "user ann on >secret ~a:* +get")}, []string{"ACL", "USERS"},
+			"[ann default holdfast-servers]"},
+		{"certificates", []Option{TLS(NewCertificates(t)), Args("--tls-auth-clients", "yes")}, []string{"PING"},
+			"PONG"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := do(t, Redis(t, test.options...), test.command...); got != test.want {

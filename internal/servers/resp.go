@@ -21,18 +21,18 @@ type Conn struct {
 	patience time.Duration
 }
 
-// A RedisError is an error that Redis answered with. The connection is still good.
+// A RedisError is an error reply of Redis. The connection is still good.
 type RedisError string
 
 // Error is what Redis said.
 func (e RedisError) Error() string { return string(e) }
 
-// NewConn speaks RESP2 over conn. Each answer may take as long as patience.
+// NewConn returns a Conn that uses RESP2 over conn. Each reply may take as long as patience.
 func NewConn(conn net.Conn, patience time.Duration) *Conn {
 	return &Conn{conn: conn, r: bufio.NewReader(conn), patience: patience}
 }
 
-// Do sends a command and gives its answer: a string, an int64, a []any or nil. An error answer is a RedisError.
+// Do sends a command and returns its reply: a string, an int64, a []any or nil. An error answer is a RedisError.
 func (c *Conn) Do(args ...string) (any, error) {
 	if err := c.Send(args...); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (c *Conn) Do(args ...string) (any, error) {
 	return c.Receive()
 }
 
-// Send sends a command and leaves its answer for Receive.
+// Send sends a command and leaves its reply for Receive.
 func (c *Conn) Send(args ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
@@ -54,7 +54,7 @@ func (c *Conn) Send(args ...string) error {
 	return err
 }
 
-// Receive gives the next answer, or the next message of a subscription.
+// Receive returns the next reply, or the next message of a subscription.
 func (c *Conn) Receive() (any, error) {
 	if err := c.conn.SetReadDeadline(time.Now().Add(c.patience)); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (c *Conn) readArray(length string) (any, error) {
 	for i := range array {
 		element, err := c.read()
 		if redis, ok := err.(RedisError); ok { //nolint:errorlint // read wraps nothing
-			element, err = redis, nil // an element of EXEC's answer
+			element, err = redis, nil // an element of EXEC's reply
 		}
 		if err != nil {
 			return nil, err

@@ -24,7 +24,8 @@ const (
 	stopPatience  = 20 * time.Second
 	pollEvery     = 5 * time.Millisecond
 	maxClashes    = 20 // how often a start is repeated on other ports after a clash
-	tailLines     = 12 // printed of the log when a test fails; few, so that the logs of five servers do not hide the failure
+	// printed of the log when a test fails; few, so that the logs of five servers do not hide the failure
+	tailLines = 12
 )
 
 var (
@@ -129,8 +130,8 @@ func (s *Server) Pid() int {
 	return s.proc.Cmd.Process.Pid
 }
 
-// Start starts the server again after Stop or Kill, on the same ports and with its data. It retries if a port is in use:
-// another test binary may be probing it.
+// Start starts the server again after Stop or Kill, on the same ports and with its data. It retries if a port is in
+// use: another test binary may be probing it.
 func (s *Server) Start() error { return s.start(maxClashes, nil) }
 
 // startHere starts the server once, on the chosen ports.

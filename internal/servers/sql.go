@@ -11,7 +11,7 @@ import (
 // on its port may keep silent.
 const readyPatience = 2 * time.Second
 
-// userinfo is the part of a URL that says who connects.
+// userinfo is the part of a URL that names the user.
 func userinfo(user, password string) *url.Userinfo {
 	if password == "" {
 		return url.User(user)

@@ -19,7 +19,7 @@ import (
 
 // A ZooKeeperServer is a ZooKeeper server that runs for one test, alone or as a node of an ensemble.
 //
-// A node of an ensemble has started when it answers for itself. It does not wait for the others, and without a majority
+// A node of an ensemble has started when it responds by itself. It does not wait for the others, and without a majority
 // of them it serves no client: see [ZooKeeperServer.AwaitHealthy]. Once it has lost its data, it copies that of the
 // leader when it starts.
 type ZooKeeperServer struct {

@@ -112,7 +112,7 @@ func (c *ZooKeeperServers) rolesNow(ctx context.Context) (
 	leader *ZooKeeperServer, followers []*ZooKeeperServer, err error,
 ) {
 	states := make([]zooKeeperStatus, len(c.Nodes))
-	_ = each(c.Nodes, func(z *ZooKeeperServer) (err error) { // a node that does not answer does not count
+	_ = each(c.Nodes, func(z *ZooKeeperServer) (err error) { // a node that does not respond does not count
 		states[z.id-1], err = z.status(ctx)
 		return err
 	})

@@ -128,7 +128,7 @@ func (z *ZooKeeperServer) Rejoin() {
 	z.cuts.mend = nil
 }
 
-// An introducer stands before the election port of a node, for the connections of one with a smaller id. Of the two
+// An introducer is a proxy before the election port of a node, for the connections of one with a smaller id. Of the two
 // only the node with the greater id dials: the other says no more than its id and its address, hangs up, and is dialled
 // there. The introducer replaces that address by the link's, which would otherwise be avoided.
 type introducer struct {

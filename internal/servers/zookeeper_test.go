@@ -123,7 +123,11 @@ func TestZooKeeperOptions(t *testing.T) {
 func TestZooKeeperRefuses(t *testing.T) {
 	t.Parallel()
 	certificates := NewCertificates(t)
-	anonymous := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: certificates.Client.RootCAs, ServerName: "127.0.0.1"}
+	anonymous := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		RootCAs:    certificates.Client.RootCAs,
+		ServerName: "127.0.0.1",
+	}
 	z := ZooKeeper(t, TLS(certificates), Args("ssl.clientAuth=need"))
 	setZnode(t, dialZooKeeper(t, certificates.Client, z.Addr()), "/key", "1")
 	for name, stranger := range map[string]*tls.Config{"no TLS": nil, "no certificate": anonymous} {

@@ -14,9 +14,9 @@ func Believer(s store.Store) store.Store {
 	return &believer{Store: s, held: map[store.ID]store.Status{}}
 }
 
-// RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too. The
-// processes of a test call it once. A SQLite file is not suitable: a process that is stopped inside a transaction stops
-// all others, and then nothing can be shown.
+// RegisterBeliever registers the scheme believer: a Believer of a Redis server, whose scheme must be registered too.
+// The processes of a test call it once. A SQLite file is not suitable: a process that is stopped inside a transaction
+// stops all others, and then nothing can be shown.
 func RegisterBeliever() { RegisterBroken("believer", "redis", Believer) }
 
 // RegisterBroken registers a scheme for stores of another scheme that broken makes of them.

@@ -59,8 +59,8 @@ func (c *Cluster) TestCutOff(t *testing.T, more map[string]func(Ways) (end func(
 	})
 }
 
-// A Takeover is how long the lock of a process that was killed stays taken, at least and at most. Also is done after the
-// process was killed; nil: nothing.
+// A Takeover is how long the lock of a process that was killed stays taken, at least and at most. Also is done after
+// the process was killed; nil: nothing.
 type Takeover struct {
 	TTL         time.Duration
 	Least, Most time.Duration
@@ -133,8 +133,8 @@ func (c *Cluster) TestHeldClaimDeleted(t *testing.T, ttl, within time.Duration) 
 	})
 }
 
-// TestWaitingClaimDeleted has an operator delete the key of a waiter. The waiter joins the queue again, behind the claims
-// that were behind it, and is granted the lock in its turn.
+// TestWaitingClaimDeleted has an operator delete the key of a waiter. The waiter joins the queue again, behind the
+// claims that were behind it, and is granted the lock in its turn.
 func (c *Cluster) TestWaitingClaimDeleted(t *testing.T, ttl time.Duration) {
 	t.Helper()
 	w := c.NewWitness(t)
@@ -158,8 +158,9 @@ func (c *Cluster) TestWaitingClaimDeleted(t *testing.T, ttl time.Duration) {
 }
 
 // TestOldSession kills all servers for longer than a session, and starts them again: a new leader grants each session
-// its whole ttl again. The client has begun another session by then, and finds a claim in the queue that it made itself.
-// It waits until the servers have expired that. The servers are started when the lease is lost and after has returned.
+// its whole ttl again. The client has begun another session by then, and finds a claim in the queue that it made
+// itself. It waits until the servers have expired that. The servers are started when the lease is lost and after has
+// returned.
 func (c *Cluster) TestOldSession(t *testing.T, after func()) {
 	t.Helper()
 	w := c.NewWitness(t)

@@ -35,8 +35,8 @@ type Cluster struct {
 
 	// SessionTTL is the ttl of the sessions of a crowd.
 	SessionTTL time.Duration
-	// LastingTTL is the ttl of sessions that must not expire before something happens to them, and expire then. On a busy
-	// machine a renewal may be late.
+	// LastingTTL is the ttl of sessions that must not expire before something happens to them, and expire then. On a
+	// busy machine a renewal may be late.
 	LastingTTL time.Duration
 	// LongTTL is the ttl of sessions that must not expire during a test: a claim that is gone was deleted.
 	LongTTL time.Duration
@@ -60,8 +60,8 @@ type Cluster struct {
 	Delete func(t testing.TB, key string)
 }
 
-// SoonAfter bounds what must happen without waiting for a ttl or a renewal. It is less than a third of the LongTTL of every
-// Cluster.
+// SoonAfter bounds what must happen without waiting for a ttl or a renewal. It is less than a third of the LongTTL of
+// every Cluster.
 const SoonAfter = 5 * time.Second
 
 // RestartEach kills the nodes and starts them again, each when the one before is healthy.
@@ -143,6 +143,10 @@ func (w *Witness) MustGrantSoon(next *Waiter, before ...*Hold) {
 func (w *Witness) MustHold(held *Hold, next *Waiter) {
 	w.Helper()
 	if _, early := next.GrantedIn(0); early || !held.Believed() {
-		w.Errorf("the lock was not held all the time: granted to the next waiter is %v, and the lease %v", early, held.Err())
+		w.Errorf(
+			"the lock was not held all the time: granted to the next waiter is %v, and the lease %v",
+			early,
+			held.Err(),
+		)
 	}
 }

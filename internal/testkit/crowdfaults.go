@@ -151,8 +151,8 @@ func (s *CrowdScene) Silence() {
 	end()
 }
 
-// late holds back what the first process and the first client send or receive until their sessions are over, and delivers
-// it then.
+// late holds back what the first process and the first client send or receive until their sessions are over, and
+// delivers it then.
 func (s *CrowdScene) late(flows proxy.Flow) {
 	s.Helper()
 	release := s.Ways.Hold(flows)
@@ -163,8 +163,8 @@ func (s *CrowdScene) late(flows proxy.Flow) {
 	release()
 }
 
-// KillConnections closes all connections of the first process and the first client, five times, each time when there are
-// some.
+// KillConnections closes all connections of the first process and the first client, five times, each time when there
+// are some.
 func (s *CrowdScene) KillConnections() {
 	s.Helper()
 	for range 5 {

@@ -17,8 +17,8 @@ import (
 // Secret is the password that tests put into URLs. No error may repeat it.
 const Secret = "secret"
 
-// CheckFault checks that err is a fault, final or not, whose text has all of these words. It must not contain Secret, nor
-// match holdfast.ErrLocked.
+// CheckFault checks that err is a fault, final or not, whose text has all of these words. It must not contain Secret,
+// nor match holdfast.ErrLocked.
 func CheckFault(t testing.TB, err error, final bool, words ...string) {
 	t.Helper()
 	if _, ok := errors.AsType[*store.Fault](err); !ok {
@@ -41,7 +41,8 @@ func CheckFault(t testing.TB, err error, final bool, words ...string) {
 	}
 }
 
-// CheckMasked checks that a URL with Secret as its password cannot be opened, and that the error has the URL without it.
+// CheckMasked checks that a URL with Secret as its password cannot be opened, and that the error has the URL without
+// it.
 func CheckMasked(t testing.TB, url string) {
 	t.Helper()
 	locks, err := holdfast.Open(t.Context(), url)
@@ -83,8 +84,8 @@ func CheckOpenEnds(t testing.TB, url string) {
 	}
 }
 
-// CheckSessionTTL checks that all locks of a store have the ttl of its session: a request for a shorter ttl fails, and a
-// request for a longer one gets the session's. It closes the store.
+// CheckSessionTTL checks that all locks of a store have the ttl of its session: a request for a shorter ttl fails, and
+// a request for a longer one gets the session's. It closes the store.
 func CheckSessionTTL(t testing.TB, s store.Store, ttl time.Duration) {
 	t.Helper()
 	if a := s.Abilities(); a.SessionTTL != ttl || a.MinTTL != ttl {
@@ -209,10 +210,10 @@ func Tour(ctx context.Context, s store.Store) error {
 		}
 	}
 	err = cmp.Or(err, s.Break(ctx, "tour", holder.Ticket))
-	for granted := false; err == nil && !granted; { // the holder may be told of its loss, too
+	for granted := false; err == nil && !granted; { // the holder may be notified of its loss, too
 		select {
 		case id := <-told:
-			granted = id == waiter.ID || id == store.Everyone // then every claim is to be asked about
+			granted = id == waiter.ID || id == store.Everyone // then every claim must be kept
 		case <-time.After(Patience):
 			err = errors.New("the waiter was not told")
 		}

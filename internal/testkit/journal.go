@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// A Journal records which clients believe to hold one lock, in the form of the processes of a Scene, while a test plays an
-// exact schedule.
+// A Journal records which clients believe to hold one lock, in the form of the processes of a Scene, while a test plays
+// an exact schedule.
 type Journal struct {
 	*testing.T
 	Mutex string // the name of the lock

@@ -13,14 +13,15 @@ import (
 
 // Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
 //
-// Most tests of a store wait for a server or for a ttl. So perProcessor of them run in parallel on each processor, two if
-// it is not given, unless the command line sets the number.
+// Most tests of a store wait for a server or for a ttl. So perProcessor of them run in parallel on each processor, two
+// if it is not given, unless the command line sets the number.
 func Main(m *testing.M, perProcessor ...int) {
 	flag.Parse()
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
 	if !said {
-		if err := flag.Set("test.parallel", fmt.Sprint(cmp.Or(append(perProcessor, 2)...)*runtime.GOMAXPROCS(0))); err != nil {
+		if err := flag.Set("test.parallel",
+			fmt.Sprint(cmp.Or(append(perProcessor, 2)...)*runtime.GOMAXPROCS(0))); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}

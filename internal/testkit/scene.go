@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/contend"
 )
 
-// ScenePatience is how long the processes of a scene may take for anything, since they share two cores with other tests.
+// ScenePatience is how long the processes of a scene may take for anything, since they share two cores with other
+// tests.
 const ScenePatience = time.Minute
 
 // A Scene is a set of processes that contend for a store's locks while a test injects a fault.
@@ -109,7 +110,13 @@ func (s *Scene) CheckErrors(outcome *contend.Outcome, excuse Excuse) {
 	s.Helper()
 	total := outcome.Total()
 	total.Lost += excuse.Lost
-	s.Logf("%d acquired, %d lost, %d kinds of faults, %d holds", total.Acquired, total.Lost, len(total.Faults), len(outcome.Holds))
+	s.Logf(
+		"%d acquired, %d lost, %d kinds of faults, %d holds",
+		total.Acquired,
+		total.Lost,
+		len(total.Faults),
+		len(outcome.Holds),
+	)
 	if excuse.Effect == MustHurt && total.Lost+len(total.Faults) == 0 {
 		s.Error("nobody has felt the fault")
 	}

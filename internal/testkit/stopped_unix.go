@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// TestStoppedHolder stops a process that holds a lock for longer than its session, and resumes it. It sees the loss, and
-// a fence rejects its late write. After that, also may demand more of it. A store that does not notice is stopped too,
-// and the checkers see it.
+// TestStoppedHolder stops a process that holds a lock for longer than its session, and resumes it. It sees the loss,
+// and a fence rejects its late write. After that, also may demand more of it. A store that does not notice is stopped
+// too, and the checkers see it.
 func (c *Cluster) TestStoppedHolder(t *testing.T, also func(*testing.T, *Holder)) {
 	t.Helper()
 	for name, scheme := range map[string]string{"notices": c.Scheme, "a believer is seen": c.Believer} {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Strikes injects faults while one client holds a lock, beside those of the scene's processes, and a second client waits
-// for it.
+// Strikes injects faults while one client holds a lock, beside those of the scene's processes, and a second client
+// waits for it.
 type Strikes struct {
 	Lost int // how often the clients have lost the lock
 

@@ -45,8 +45,8 @@ var blindDelete = &Rung{
 	Promise: "at most one client holds the lock at a time",
 	Story:   "A's DEL is late: A's time is over, and B has the lock. DEL deletes B's lock, and C gets in beside B.",
 	Rule:    check.Exclusion,
-	Prevents: "A release names the claim that it releases, by an ID that only its owner has, and the server compares it. " +
-		"A late one finds nothing to release.",
+	Prevents: "A release names the claim that it releases, by an ID that only its owner has, and the server compares " +
+		"it. A late one finds nothing to release.",
 	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)

@@ -53,11 +53,12 @@ var asyncReplica = &Rung{
 	What:    "a lock on a master that is replicated asynchronously, and fails over to its replica",
 	Seen:    "Redis with Sentinel, managed Redis, and every asynchronously replicated database",
 	Promise: "at most one client holds the lock at a time",
-	Story: "A gets the lock. The master dies before its replica has heard of it, the replica is promoted, and B gets the " +
-		"same lock there.",
+	Story: "A gets the lock. The master dies before its replica has heard of it, the replica is promoted, and B gets " +
+		"the same lock there.",
 	Rule: check.Exclusion,
-	Prevents: "With wait-replicas a grant counts only when the replicas have acknowledged it: A is never told that it has a " +
-		"lock that a failover can lose. (Or a store that loses nothing: etcd, ZooKeeper, a synchronous standby, Redlock.)",
+	Prevents: "With wait-replicas a grant counts only when the replicas have acknowledged it: A is never told that " +
+		"it has a lock that a failover can lose. (Or a store that loses nothing: etcd, ZooKeeper, a synchronous " +
+		"standby, Redlock.)",
 	Store: "redis with wait-replicas", Needs: redisServer, Budget: 30 * time.Second,
 	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
 	holdfast: holdfastReplicas,
@@ -87,11 +88,11 @@ var splitBrain = &Rung{
 	What:    "a renewed lock on replicated servers that are split: the old master lives on with some of its clients",
 	Seen:    "network partitions, and failovers triggered by a pause of the master",
 	Promise: "at most one client holds the lock at a time",
-	Story: "The replica is promoted while the old master lives and knows nothing of it. A renews at the old one. At the new " +
-		"one A's lock expires, and B gets it. Both renew, for as long as the split lasts.",
+	Story: "The replica is promoted while the old master lives and knows nothing of it. A renews at the old one. At " +
+		"the new one A's lock expires, and B gets it. Both renew, for as long as the split lasts.",
 	Rule: check.Exclusion,
-	Prevents: "With wait-replicas a renewal counts only when the replicas have it. The old master has none any more: A's " +
-		"lease is over before its ttl is over at the new master.",
+	Prevents: "With wait-replicas a renewal counts only when the replicas have it. The old master has none any more: " +
+		"A's lease is over before its ttl is over at the new master.",
 	Store: "redis with wait-replicas", Needs: redisServer, Budget: 30 * time.Second,
 	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
 	holdfast: holdfastReplicas,
@@ -123,8 +124,8 @@ var lostTail = &Rung{
 	Story: "A gets the lock. The power fails before the file is synced. The server is back at once with all that was " +
 		"on disk, which A's lock was not, and B gets it.",
 	Rule: check.Exclusion,
-	Prevents: "With startup-delay, not below the longest ttl, nothing is granted for that long after a server was started or has lost " +
-		"its data. By then whoever held before knows that it does not.",
+	Prevents: "With startup-delay, not below the longest ttl, nothing is granted for that long after a server was " +
+		"started or has lost its data. By then whoever held before knows that it does not.",
 	Store: "redis with startup-delay", Needs: redisServer, Budget: 30 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newPunctual(ctx, p)

@@ -68,10 +68,12 @@ func TestVerdicts(t *testing.T) {
 		broken, holdfast []Check
 		caught, passed   bool
 	}{
-		"as it should be":  {[]Check{{Judged: 2, Findings: finding}}, []Check{{Judged: 2}}, true, true},
-		"not caught":       {[]Check{{Judged: 2}}, []Check{{Judged: 2}}, false, true},
-		"by another rule":  {[]Check{{Judged: 2, Findings: []check.Finding{{Rule: check.Limit}}}}, []Check{{Judged: 1}}, false, true},
-		"Holdfast broken":  {[]Check{{Judged: 2, Findings: finding}}, []Check{{Judged: 2, Findings: finding}}, true, false},
+		"as it should be": {[]Check{{Judged: 2, Findings: finding}}, []Check{{Judged: 2}}, true, true},
+		"not caught":      {[]Check{{Judged: 2}}, []Check{{Judged: 2}}, false, true},
+		"by another rule": {[]Check{{Judged: 2, Findings: []check.Finding{{Rule: check.Limit}}}}, []Check{{Judged: 1}},
+			false, true},
+		"Holdfast broken": {[]Check{{Judged: 2, Findings: finding}}, []Check{{Judged: 2, Findings: finding}}, true,
+			false},
 		"nothing happened": {[]Check{{Judged: 2, Findings: finding}}, []Check{{Judged: 2}, {Judged: 0}}, true, false},
 		"nothing checked":  {nil, nil, false, false},
 	} {

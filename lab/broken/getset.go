@@ -65,8 +65,8 @@ var getSetClock = &Rung{
 	Promise: "at most one client holds the lock at a time",
 	Story:   "B's clock is ahead of A's. A has just taken the lock, and to B its time is long over.",
 	Rule:    check.Exclusion,
-	Prevents: "Time is the server's. No request carries a client's clock, so that one that is wrong has nothing to act on. " +
-		"(The skew is B's alone: there is nothing in Holdfast's requests to apply it to.)",
+	Prevents: "Time is the server's. No request carries a client's clock, so that one that is wrong has nothing to " +
+		"act on. (The skew is B's alone: there is nothing in Holdfast's requests to apply it to.)",
 	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: newGetSet, holdfast: holdfastRedis,
 	schedule: func(s *stage) {
@@ -80,11 +80,11 @@ var getSetOverwrite = &Rung{
 	What:    "the same lock, and no clock is wrong: its GETSET writes also if it loses",
 	Seen:    "the same places",
 	Promise: "at most one client holds the lock at a time",
-	Story: "A has died. B and C both read that its time is over. B's GETSET wins. C's GETSET loses, and overwrites B's " +
-		"expiry with its own, shorter one. When that has passed, D takes the lock from B.",
+	Story: "A has died. B and C both read that its time is over. B's GETSET wins. C's GETSET loses, and overwrites " +
+		"B's expiry with its own, shorter one. When that has passed, D takes the lock from B.",
 	Rule: check.Exclusion,
-	Prevents: "A claim that does not get the lock changes nothing of the one that holds it: joining the line is one script, " +
-		"and each claim has its own deadline.",
+	Prevents: "A claim that does not get the lock changes nothing of the one that holds it: joining the line is one " +
+		"script, and each claim has its own deadline.",
 	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
 	broken: newGetSet, holdfast: holdfastRedis,
 	schedule: func(s *stage) {

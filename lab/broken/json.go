@@ -2,7 +2,7 @@ package broken
 
 import "github.com/holdfast-go/holdfast/lab/check"
 
-// An OutcomeJSON is an outcome as programs read it. Times are milliseconds since the beginning of the play.
+// An OutcomeJSON is an outcome in JSON. Times are milliseconds since the beginning of the play.
 type OutcomeJSON struct {
 	Number   int             `json:"number"`
 	Name     string          `json:"name"`
@@ -18,7 +18,7 @@ type OutcomeJSON struct {
 	Holdfast PerformanceJSON `json:"holdfast"`
 }
 
-// A PerformanceJSON is a performance as programs read it.
+// A PerformanceJSON is a performance in JSON.
 type PerformanceJSON struct {
 	Events   []EventJSON   `json:"events"`
 	Findings []FindingJSON `json:"findings"`
@@ -31,14 +31,14 @@ type EventJSON struct {
 	Text string `json:"text"`
 }
 
-// A FindingJSON is what a check saw.
+// A FindingJSON is a finding of a check.
 type FindingJSON struct {
 	Check string     `json:"check"`
 	Rule  check.Rule `json:"rule"`
 	Text  string     `json:"text"`
 }
 
-// JSON is the outcome as programs read it.
+// JSON returns the outcome in JSON.
 func (o *Outcome) JSON() OutcomeJSON {
 	r := o.Rung
 	return OutcomeJSON{

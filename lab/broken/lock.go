@@ -11,18 +11,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A lock is a broken lock as a textbook gives it, in the hands of one client.
+// A lock is a broken lock as a textbook shows it, of one client.
 type lock interface {
 	// tryLock takes the lock if it is free.
 	tryLock(ctx context.Context) (bool, error)
-	// unlock releases it, or what it takes for it.
+	// unlock releases it, or what it mistakes for it.
 	unlock(ctx context.Context) error
 }
 
-// A doubter is a lock that can tell when it is over. The holder of any other believes in it until it calls unlock.
+// A doubter is a lock that can detect its own end. The holder of any other lock believes in it until it calls unlock.
 type doubter interface{ believes() bool }
 
-// A watcher is a lock that is told when it is worth trying again. Any other is tried again and again.
+// A watcher is a lock that is notified when a retry makes sense. Any other is polled.
 type watcher interface {
 	await(ctx context.Context) error
 }
@@ -30,11 +30,11 @@ type watcher interface {
 // A register is what a lock protects: a number that clients read, and then write.
 type register interface {
 	read(ctx context.Context, token holdfast.Token) (uint64, error)
-	// write reports false if the register has refused the write.
+	// write returns false if the register refused the write.
 	write(ctx context.Context, token holdfast.Token, value uint64) (bool, error)
 }
 
-// A part is what a player needs to know. All of it is plain, so that a player can be a process of its own.
+// A part is what a player needs to know. It is plain data, so that a player can be a separate process.
 type part struct {
 	Rung     string
 	Holdfast bool          // it has Holdfast's lock, not the broken one
@@ -50,10 +50,10 @@ type part struct {
 	stepped *atomic.Int64 // by how much its wall clock has been set since; nil: it is never set
 }
 
-// who is the player as histories call it, whether it is a process of its own or not.
+// who returns the identity of the player in histories, whether or not it is a separate process.
 func (p *part) who() history.Who { return history.Who{Client: p.Player} }
 
-// clock is the player's wall clock.
+// clock returns the time of the player's wall clock.
 func (p *part) clock() time.Time {
 	now := time.Now().Round(0).Add(p.Skew)
 	if p.stepped != nil {
@@ -62,7 +62,7 @@ func (p *part) clock() time.Time {
 	return now
 }
 
-// A handle is what a player has in its hands: a broken lock, or a mutex of Holdfast's.
+// A handle is the lock of a player: a broken lock, or a mutex of Holdfast.
 type handle interface {
 	acquire(ctx context.Context) error // waits until the lock is held
 	release(ctx context.Context) error
@@ -71,10 +71,10 @@ type handle interface {
 	close() error
 }
 
-// pollEvery is how often a client of a broken lock tries again. Textbooks say no more about waiting.
+// pollEvery is how often a client of a broken lock tries again. Textbooks do the same.
 const pollEvery = 2 * time.Millisecond
 
-// A polled lock is a broken one that a client tries to take until it succeeds.
+// A polled lock is a broken lock whose client retries until it succeeds.
 type polled struct{ lock }
 
 func (p polled) acquire(ctx context.Context) error {
@@ -110,7 +110,7 @@ func (p polled) close() error {
 	return nil
 }
 
-// A client is Holdfast's lock of one player. It has a client of its own, as a process has.
+// A client is Holdfast's lock of one player. Like a process, it has a client of its own.
 type client struct {
 	*part
 	locks *holdfast.Client
@@ -127,7 +127,7 @@ func (c *client) acquire(ctx context.Context) (err error) {
 	return err
 }
 
-// release unlocks. That the lease was lost before is no failure here: its holder had been told.
+// release unlocks. A lease that was lost before is not a failure here: its holder was notified.
 func (c *client) release(ctx context.Context) error {
 	if err := c.lease.Unlock(ctx); err != nil && !errors.Is(err, holdfast.ErrLost) {
 		return err
@@ -139,7 +139,7 @@ func (c *client) believes() bool        { return c.lease.Err() == nil }
 func (c *client) token() holdfast.Token { return c.lease.Token() }
 func (c *client) close() error          { return c.locks.Close() }
 
-// hire makes the lock of a player, or returns nil if its rung has none.
+// hire returns the lock of a player, or nil if its rung has none.
 func (p *part) hire(ctx context.Context) (handle, error) {
 	r, ok := Find(p.Rung)
 	switch {
@@ -162,7 +162,7 @@ func (p *part) hire(ctx context.Context) (handle, error) {
 	return polled{l}, nil
 }
 
-// openPatiently opens a client, and tries again a few times: on a busy machine a server may be slow to answer.
+// openPatiently opens a client, with a few retries: on a busy machine a server may be slow to respond.
 func openPatiently(ctx context.Context, url string, options []holdfast.Option) (locks *holdfast.Client, err error) {
 	for range 3 {
 		locks, err = holdfast.Open(ctx, url, options...)

@@ -19,7 +19,8 @@ const playerEnv = "HOLDFAST_LAB_PLAYER"
 // atOnce is how many plays run at once. They wait most of the time.
 const atOnce = "10"
 
-// TestMain runs the tests, or a player. Stores warn of what the schedules do to their servers, which is what they should.
+// TestMain runs the tests, or a player. Stores warn of what the schedules do to their servers, which is what they
+// should.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	if os.Getenv(playerEnv) == "" {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-const ownedSchema = `CREATE TABLE IF NOT EXISTS owned (name TEXT PRIMARY KEY, owner TEXT NOT NULL, count INTEGER NOT NULL)`
+const ownedSchema = `CREATE TABLE IF NOT EXISTS owned (name TEXT PRIMARY KEY, owner TEXT NOT NULL,
+	count INTEGER NOT NULL)`
 
 // A named lock can be entered again by its owner, which is a thread, by name.
 type named struct {
@@ -40,8 +41,8 @@ var threadName = &Rung{
 	Promise: "at most one client holds the lock at a time",
 	Story:   "Two processes each have a thread of the same name. The second one \"enters again\".",
 	Rule:    check.Exclusion,
-	Prevents: "An owner is an outermost Lock, and whoever holds its lease's context: it is passed on by the program, and not " +
-		"guessed from a name. Another process has another.",
+	Prevents: "An owner is an outermost Lock, and whoever holds its lease's context: it is passed on by the program, " +
+		"and not guessed from a name. Another process has another.",
 	Store: "sqlite, with Reentrant", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		db, err := openFile(ctx, p, ownedSchema)
@@ -65,8 +66,9 @@ var foreignUnlock = &Rung{
 	What:    "a lock that anybody can release, by its name",
 	Seen:    "try { lock } finally { unlock }, where the lock was never taken; scripts that \"clean up\" first",
 	Promise: "at most one client holds the lock at a time",
-	Story:   "A holds the lock. B gives up waiting, and its clean-up releases the lock all the same. C gets in beside A.",
-	Rule:    check.Exclusion,
+	Story: "A holds the lock. B gives up waiting, and its clean-up releases the lock all the same. C gets in " +
+		"beside A.",
+	Rule: check.Exclusion,
 	Prevents: "There is nothing to call: only a lease can be unlocked, and only a Lock that succeeded returns one. " +
 		"An operator has Break, which names the claim by its token.",
 	Store: "sqlite", Budget: 20 * time.Second,
@@ -91,7 +93,8 @@ var foreignUnlock = &Rung{
 	},
 }
 
-const sharedSchema = `CREATE TABLE IF NOT EXISTS shared (name TEXT PRIMARY KEY, readers INTEGER NOT NULL, writer BOOLEAN NOT NULL)`
+const sharedSchema = `CREATE TABLE IF NOT EXISTS shared (name TEXT PRIMARY KEY, readers INTEGER NOT NULL,
+	writer BOOLEAN NOT NULL)`
 
 // A preferred lock lets readers in whenever no writer holds it, and a writer when nobody does.
 type preferred struct {
@@ -124,8 +127,8 @@ var starvedWriter = &Rung{
 	Promise: "whoever waits gets in within a bound",
 	Story:   "Two readers relieve each other: each comes before the other leaves. A writer waits.",
 	Rule:    check.LongWait,
-	Prevents: "Readers and writers stand in one line. A writer that waits stops the readers behind it, and is next when those " +
-		"before it have left.",
+	Prevents: "Readers and writers stand in one line. A writer that waits stops the readers behind it, and is next " +
+		"when those before it have left.",
 	Store: "sqlite", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		db, err := openFile(ctx, p, sharedSchema)

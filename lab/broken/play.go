@@ -17,13 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// A Lab plays rungs, on servers that it starts when the first rung needs them. It is safe for many goroutines.
+// A Lab plays rungs, on servers that it starts when the first rung needs them. It is safe for concurrent use.
 type Lab struct {
-	// Command starts a player that is a process of its own: a program that calls Perform.
+	// Command starts a player in a separate process: a program that calls Perform.
 	Command func(context.Context) *exec.Cmd
 
-	// Leniency is how many times as long as otherwise a client may wait for its lock, where that is what a rung is about.
-	// It is for a machine that is busy with other things; 0 is 1.
+	// Leniency multiplies the time that a client may wait for its lock, in rungs about waiting. It is for busy
+	// machines; 0 means 1.
 	Leniency int
 
 	plays  atomic.Uint64 // so that each play has a lock of its own
@@ -33,7 +33,7 @@ type Lab struct {
 	alone  sync.Mutex // for plays that count what a server does
 }
 
-// Close ends the servers.
+// Close stops the servers.
 func (l *Lab) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// share starts servers that many plays use, or returns those that run already.
+// share starts servers that many plays use, or returns those that already run.
 func share[S any](ctx context.Context, l *Lab, name string, start func(testing.TB) S) (S, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func share[S any](ctx context.Context, l *Lab, name string, start func(testing.T
 	return s, nil
 }
 
-// An Outcome is what came of a rung.
+// An Outcome is the result of a rung.
 type Outcome struct {
 	Rung     *Rung
 	Seed     uint64
@@ -73,12 +73,12 @@ type Outcome struct {
 	Holdfast *Performance // with Holdfast's
 }
 
-// Caught reports whether the check saw the broken lock break what it should hold.
+// Caught reports whether the check found that the broken lock violates the rule of its rung.
 func (o *Outcome) Caught() bool {
 	return slices.ContainsFunc(o.Broken.Findings(), func(f check.Finding) bool { return f.Rule == o.Rung.Rule })
 }
 
-// Passed reports whether each check of Holdfast's lock had something to judge, and none saw anything.
+// Passed reports whether each check of Holdfast's lock judged events, and none found a violation.
 func (o *Outcome) Passed() bool {
 	return len(o.Holdfast.Checks) > 0 && len(o.Holdfast.Findings()) == 0 &&
 		!slices.ContainsFunc(o.Holdfast.Checks, func(c Check) bool { return c.Judged == 0 })
@@ -95,15 +95,15 @@ type Performance struct {
 	Checks           []Check
 }
 
-// A Check is what one check has judged and found.
+// A Check is what one check judged and found.
 type Check struct {
 	Name     string
 	Property string // in one sentence
-	Judged   int    // how many events it has judged
+	Judged   int    // how many events it judged
 	Findings []check.Finding
 }
 
-// Findings are those of all checks.
+// Findings returns the findings of all checks.
 func (p *Performance) Findings() (all []check.Finding) {
 	for _, c := range p.Checks {
 		all = append(all, c.Findings...)
@@ -118,20 +118,20 @@ type Event struct {
 	Text string
 }
 
-// A Fault is something that the schedule broke for a while.
+// A Fault is something that the schedule broke for a time.
 type Fault struct {
 	Name, Target string
 	history.Interval
 }
 
-// MissingError says that a server is not installed that a rung needs.
+// A MissingError is returned if a server that a rung needs is not installed.
 type MissingError struct {
 	Rung    string
 	Program string
-	Advice  string // how to get it
+	Advice  string // how to install it
 }
 
-// Error says what is missing and how to get it.
+// Error returns what is missing and how to install it.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("holdfast: lab: %s needs %s, which is not installed. To get it: %s", e.Rung, e.Program, e.Advice)
 }
@@ -158,11 +158,15 @@ func (l *Lab) Play(ctx context.Context, r *Rung, seed uint64) (*Outcome, error) 
 	return o, nil
 }
 
-// playPatience bounds one play, so that a schedule that does not get on is no silence.
+// playPatience bounds one play, so that a schedule that is stuck fails.
 const playPatience = time.Minute
 
 func (l *Lab) play(ctx context.Context, r *Rung, seed uint64, holdfast bool) (*Performance, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, playPatience, fmt.Errorf("the schedule was not through after %v", playPatience))
+	ctx, cancel := context.WithTimeoutCause(
+		ctx,
+		playPatience,
+		fmt.Errorf("the schedule was not through after %v", playPatience),
+	)
 	defer cancel()
 	s := &stage{
 		ctx: ctx, lab: l, rung: r, holdfast: holdfast,

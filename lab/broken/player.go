@@ -18,19 +18,19 @@ import (
 type player struct {
 	*stage
 	part  *part
-	links []*proxy.Proxy // its ways to the servers, in their order
+	links []*proxy.Proxy // its connections to the servers, in their order
 	hand  handle         // nil: it has no lock
 	reg   register       // nil: there is nothing that the lock protects
 	proc  *process       // nil: it is a goroutine of this process
 	waits []*wait
-	quiet bool // what it does is not told
+	quiet bool // its steps are not reported
 
 	belief *belief          // nil: it does not believe that it holds the lock, or it is a process
 	update *history.Calling // what it has read, and has not written yet
 	value  uint64           // what that was
 }
 
-// enter brings a player on the stage. It is a client of its own in this process.
+// enter adds a player: a client in this process.
 func (s *stage) enter(name string, change ...func(*part)) *player {
 	p := s.cast(name, change)
 	hand, err := p.part.hire(s.ctx)
@@ -44,7 +44,7 @@ func (s *stage) enter(name string, change ...func(*part)) *player {
 	return p
 }
 
-// enterProcess brings a player on the stage that is a process of its own: A, to whom things are done.
+// enterProcess adds a player in a separate process, which can be stopped and killed.
 func (s *stage) enterProcess(change ...func(*part)) *player {
 	p := s.cast("A", change)
 	proc, err := startProcess(s.ctx, s.lab.Command, &order{*p.part, s.dir})
@@ -56,7 +56,7 @@ func (s *stage) enterProcess(change ...func(*part)) *player {
 	return p
 }
 
-// cast makes a player, with a proxy on its way to each server.
+// cast makes a player, with a proxy for each server.
 func (s *stage) cast(name string, change []func(*part)) *player {
 	p := &player{stage: s, part: &part{
 		Rung: s.rung.Name, Holdfast: s.holdfast, Player: name, Lock: s.lock, Kind: history.Exclusive,
@@ -92,7 +92,7 @@ type wait struct {
 	err    error
 }
 
-// asks begins to wait for the lock.
+// asks requests the lock and returns the wait.
 func (p *player) asks() *wait {
 	p.says("asks for the lock")
 	ctx, cancel := context.WithCancel(p.ctx)
@@ -121,7 +121,8 @@ func (w *wait) granted() {
 	}
 }
 
-// inLine waits until so many clients wait in the line, or this one has got the lock. Broken locks have no line.
+// inLine waits until this many clients wait in the queue, or this one has acquired the lock. Broken locks have no
+// queue.
 func (w *wait) inLine(waiters int) {
 	c, ok := w.hand.(*client)
 	if !ok {
@@ -143,7 +144,7 @@ func (w *wait) over() bool {
 	}
 }
 
-// failure is why the attempt has failed, or nil if it goes on.
+// failure returns why the attempt failed, or nil if it continues.
 func (w *wait) failure() error {
 	if w.over() {
 		return w.err
@@ -151,7 +152,7 @@ func (w *wait) failure() error {
 	return nil
 }
 
-// grantedWithin reports whether the lock is granted within d. It is not if the server refuses, or is away.
+// grantedWithin reports whether the lock is granted within d. It is not if the server refuses or is unavailable.
 func (w *wait) grantedWithin(d time.Duration) bool {
 	select {
 	case <-w.done:
@@ -173,8 +174,8 @@ func (w *wait) givesUp() {
 	w.says("gives up: it has not got the lock")
 }
 
-// grantedWrongly reports whether the lock is granted where it must not be. A broken lock has all the time that it needs:
-// on a busy machine, too, it shall do what it does. Holdfast's has d.
+// grantedWrongly reports whether the lock is granted where it must not be. A broken lock has as much time as it needs,
+// so that it also fails on a busy machine. Holdfast's has d.
 func (w *wait) grantedWrongly(d time.Duration) bool {
 	if !w.holdfast {
 		d = patience
@@ -182,8 +183,8 @@ func (w *wait) grantedWrongly(d time.Duration) bool {
 	return w.grantedWithin(d)
 }
 
-// triesWrongly asks for the lock where it must not be granted, and gives up after d if it is not. It reports whether the
-// player has got the lock.
+// triesWrongly requests the lock where it must not be granted, and gives up after d. It reports whether the player
+// acquired the lock.
 func (p *player) triesWrongly(d time.Duration) bool {
 	w := p.asks()
 	if !w.grantedWrongly(d) {
@@ -192,7 +193,7 @@ func (p *player) triesWrongly(d time.Duration) bool {
 	return w.err == nil
 }
 
-// holds begins to record what the player believes. If it is a process, that records it.
+// holds begins to record what the player believes. A separate process records that itself.
 func (p *player) holds() {
 	p.says("has the lock")
 	if p.proc != nil {
@@ -231,8 +232,8 @@ type call struct {
 	ended chan struct{}
 }
 
-// beginsToUnlock begins to release the lock. A failure is told, and no more: that a lock could not be released must not
-// break anything.
+// beginsToUnlock begins to release the lock. A failure is only reported: a lock that could not be released must not do
+// any harm.
 func (p *player) beginsToUnlock() *call {
 	p.stopBelieving()
 	p.says("releases the lock")
@@ -257,7 +258,7 @@ func (c *call) done() {
 	}
 }
 
-// shop is who wrote the first value of a register.
+// shop is the writer of the first value of a register.
 const shop = "the shop"
 
 // stocks records that a register begins with this value.
@@ -270,7 +271,9 @@ func (s *stage) stocks(value uint64) uint64 {
 
 // reads reads the register.
 func (p *player) reads() uint64 {
-	p.update = p.recorder.Call(history.Operation{Who: p.part.who(), Register: p.part.Lock, Token: p.token(), Update: true})
+	p.update = p.recorder.Call(
+		history.Operation{Who: p.part.who(), Register: p.part.Lock, Token: p.token(), Update: true},
+	)
 	value, err := p.reg.read(p.ctx, p.token())
 	p.must(err)
 	p.value = value
@@ -294,7 +297,7 @@ func (p *player) writes(value uint64) bool {
 	return ok
 }
 
-// token is that of the player's lock. A process knows its own.
+// token returns the token of the player's lock. A separate process knows its own.
 func (p *player) token() holdfast.Token {
 	if p.hand == nil {
 		return 0
@@ -302,14 +305,14 @@ func (p *player) token() holdfast.Token {
 	return p.hand.token()
 }
 
-// says notes what the player does.
+// says records a step of the player.
 func (p *player) says(format string, args ...any) {
 	if !p.quiet {
 		p.tell(p.part.Player, format, args...)
 	}
 }
 
-// The faults that are done to a player's process.
+// The faults of a player's process.
 const (
 	killed  = "killed"
 	stopped = "stopped"
@@ -332,7 +335,7 @@ func (p *player) isStopped() (goesOn func()) {
 	}
 }
 
-// holdBack keeps these flows of all the player's connections on their way, until the function is called that is returned.
+// holdBack holds these flows of all the player's connections back, until the returned function is called.
 func (p *player) holdBack(flows proxy.Flow, what string) (release func()) {
 	ended := p.breaks("held back", p.part.Player, "the network holds back %s", what)
 	var releases []func()
@@ -348,8 +351,8 @@ func (p *player) holdBack(flows proxy.Flow, what string) (release func()) {
 	}
 }
 
-// isCutOff cuts the player's connections to the servers with these indices, or to all, until the function is called
-// that is returned.
+// isCutOff cuts the player's connections to the servers with these indices, or to all, until the returned function is
+// called.
 func (p *player) isCutOff(from ...int) (mend func()) {
 	if len(from) == 0 {
 		for i := range p.links {
@@ -382,7 +385,7 @@ func nodes(some []int, all int) string {
 	return text
 }
 
-// held is how many bytes of these flows are held back.
+// held returns how many bytes of these flows are held back.
 func (p *player) held(flows proxy.Flow) (total int) {
 	for _, link := range p.links {
 		total += link.Held(flows)
@@ -403,14 +406,14 @@ func (p *player) leave() error {
 }
 
 // A gate is a point between two steps of a broken lock, at which its client is stopped until the gate is opened. A lock
-// that has no such point never comes there.
+// without such a point never reaches it.
 type gate struct {
 	arrive, open sync.Once
 	arrived      chan struct{}
 	opened       chan struct{}
 }
 
-// stopsBetween is a change of a player's part: its lock comes to this gate.
+// stopsBetween is a change of a player's part: its lock has this gate.
 func stopsBetween(g *gate) func(*part) { return func(p *part) { p.between = g } }
 
 func newGate() *gate { return &gate{arrived: make(chan struct{}), opened: make(chan struct{})} }
@@ -429,5 +432,5 @@ func (g *gate) pass(ctx context.Context) error {
 	}
 }
 
-// opens lets the client go on, now and whenever it comes again.
+// opens lets the client pass, now and later.
 func (g *gate) opens() { g.open.Do(func() { close(g.opened) }) }

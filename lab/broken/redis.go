@@ -81,7 +81,8 @@ func (l *setNXPX) tryLock(context.Context) (bool, error) {
 // The scripts that compare the owner and act, in one step.
 const (
 	deleteIfMine = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`
-	renewIfMine  = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) end return 0`
+	renewIfMine  = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1],
+		ARGV[2]) end return 0`
 )
 
 // unlock deletes the key if it is still this client's.

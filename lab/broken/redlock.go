@@ -123,8 +123,8 @@ var redlockHalf = &Rung{
 	Promise: "at most one client holds the lock at a time",
 	Story:   "The network is split. A reaches two of five servers and B two others.",
 	Rule:    check.Exclusion,
-	Prevents: "A majority is more than half, N/2+1. Two of them always have a server in common, and it grants to one. " +
-		"(A number of servers that is even, or less than three, is refused.)",
+	Prevents: "A majority is more than half, N/2+1. Two of them always have a server in common, and it grants to " +
+		"one. (A number of servers that is even, or less than three, is refused.)",
 	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(_ context.Context, p *part) (lock, error) {
 		l := newQuorumLock(p)
@@ -152,8 +152,8 @@ var redlockElapsed = &Rung{
 	What:    "Redlock that counts its votes, and does not look how long they took",
 	Seen:    "re-implementations, and clients with generous timeouts",
 	Promise: "at most one client holds the lock at a time",
-	Story: "All servers grant the lock to A, and their answers take longer than the ttl. Meanwhile it has expired and B " +
-		"has it. A counts its votes and believes that it holds.",
+	Story: "All servers grant the lock to A, and their answers take longer than the ttl. Meanwhile it has expired " +
+		"and B has it. A counts its votes and believes that it holds.",
 	Rule: check.Exclusion,
 	Prevents: "The time of a lease counts from when the request was sent, never from when the answer came. " +
 		"An answer that is late is worth so much less, and nothing in the end.",
@@ -190,12 +190,12 @@ var redlockClock = &Rung{
 	What:    "Redlock whose client tells by the wall clock when its time is over",
 	Seen:    "clients that use the time of day for what is an interval",
 	Promise: "at most one client holds the lock at a time",
-	Story: "A has the lock and is cut off. Its clock is set back, as by NTP or an operator. The lock expires at the servers, " +
-		"B gets it, and by A's clock there is plenty of time.",
+	Story: "A has the lock and is cut off. Its clock is set back, as by NTP or an operator. The lock expires at the " +
+		"servers, B gets it, and by A's clock there is plenty of time.",
 	Rule: check.Exclusion,
 	Prevents: "A lease ends when either clock says so, the wall clock or the monotonic one, which nobody can set. " +
-		"(A's clock is set in the broken lock alone: a program cannot set the machine's without doing it to all. " +
-		"The tests of the core set both clocks.)",
+		"(A's clock is set in the broken lock alone: a program cannot set the machine's without doing it to all. The " +
+		"tests of the core set both clocks.)",
 	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
 	broken: func(_ context.Context, p *part) (lock, error) {
 		l := newQuorumLock(p)
@@ -223,11 +223,11 @@ var redlockRestart = &Rung{
 	What:    "Redlock whose servers vote again as soon as they are started",
 	Seen:    "most deployments; the specification asks for delayed restarts, which nobody does by hand",
 	Promise: "at most one client holds the lock at a time",
-	Story: "A has the votes of two servers of three. One of them is restarted and has lost its data. It votes for B, and so " +
-		"does the third.",
+	Story: "A has the votes of two servers of three. One of them is restarted and has lost its data. It votes for B, " +
+		"and so does the third.",
 	Rule: check.Exclusion,
-	Prevents: "Each server has a record of its run. One that was restarted, or has lost its data, has no vote for the longest " +
-		"ttl, which every script checks at the server itself.",
+	Prevents: "Each server has a record of its run. One that was restarted, or has lost its data, has no vote for " +
+		"the longest ttl, which every script checks at the server itself.",
 	Store: "redlock", Needs: redisServer, Budget: 30 * time.Second,
 	broken:   func(_ context.Context, p *part) (lock, error) { return newQuorumLock(p), nil },
 	holdfast: holdfastRedlock,
@@ -240,7 +240,12 @@ var redlockRestart = &Rung{
 		mendA := a.isCutOff(order[2])
 		a.locks()
 		victim := nodes[order[1]]
-		s.breaks("restarted", fmt.Sprint("node ", order[1]+1), "node %d is restarted, and has lost its data", order[1]+1)
+		s.breaks(
+			"restarted",
+			fmt.Sprint("node ", order[1]+1),
+			"node %d is restarted, and has lost its data",
+			order[1]+1,
+		)
 		s.must(errors.Join(victim.Kill(), victim.LoseData(), victim.Start()))
 		mendB := b.isCutOff(order[0])
 		w := b.asks()

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/check"
 )
 
-// A renewed lock checks its owner, and a background goroutine renews it. It counts its time from when a request was sent,
-// and its holder can ask whether it still holds. As a lock there is nothing wrong with it.
+// A renewed lock checks its owner, and a background goroutine renews it. It counts its time from when a request was
+// sent, and its holder can ask whether it still holds. As a lock there is nothing wrong with it.
 type renewed struct {
 	setNXPX
 	background *redis
@@ -155,11 +155,11 @@ var lateWrite = &Rung{
 	What:    "owner-checked, renewed in the background, asked before each write: a perfect lock, without a fence",
 	Seen:    "good lock libraries, used as their examples show",
 	Promise: "no acknowledged update is lost",
-	Story: "A reads the stock, asks its lock (all is well), and its process is stopped before it writes. A's time passes, " +
-		"B sells two items. A goes on and writes what it had computed.",
+	Story: "A reads the stock, asks its lock (all is well), and its process is stopped before it writes. A's time " +
+		"passes, B sells two items. A goes on and writes what it had computed.",
 	Rule: check.LostUpdate,
-	Prevents: "No lock can prevent it: A has no chance to ask once more. Each lease has a token that rises from holder to " +
-		"holder, and a fence at the data refuses a token that is smaller than one it has seen.",
+	Prevents: "No lock can prevent it: A has no chance to ask once more. Each lease has a token that rises from " +
+		"holder to holder, and a fence at the data refuses a token that is smaller than one it has seen.",
 	Store: "redis and fence.Key", Needs: redisServer, Budget: 20 * time.Second,
 	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
 	holdfast: holdfastRedis,

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/lab/report"
 )
 
-// Reports are both plays of a rung as runs of the lab: that of the broken lock, and that of Holdfast's.
+// Reports returns both plays of a rung as runs of the lab: that of the broken lock, and that of Holdfast's.
 func (o *Outcome) Reports() (broken, holdfast *report.Run) {
 	return o.report(o.Broken, "the broken lock: "+o.Rung.What), o.report(o.Holdfast, "Holdfast: "+o.Rung.Store)
 }
@@ -34,7 +34,7 @@ func (o *Outcome) report(p *Performance, lock string) *report.Run {
 	return run
 }
 
-// state is what a fault is to the player that it was done to; empty if it was done to something else.
+// state returns the state of a player under a fault; empty if the fault has another target.
 func (f *Fault) state() report.State {
 	switch f.Name {
 	case killed:

@@ -47,7 +47,8 @@ type sweptRow struct {
 
 func (l *sweptRow) tryLock(ctx context.Context) (bool, error) {
 	now := l.clock()
-	if _, err := l.ExecContext(ctx, `DELETE FROM locks WHERE name = ? AND expires <= ?`, l.Lock, now.UnixMilli()); err != nil {
+	if _, err := l.ExecContext(ctx, `DELETE FROM locks WHERE name = ? AND expires <= ?`, l.Lock,
+		now.UnixMilli()); err != nil {
 		return false, err
 	}
 	l.expires = now.Add(l.TTL)
@@ -109,8 +110,8 @@ var rowClientClock = &Rung{
 	Promise: "at most one client holds the lock at a time",
 	Story:   "B's clock is ahead. It sweeps the lock that A has just taken.",
 	Rule:    check.Exclusion,
-	Prevents: "Time is the store's: in a SQLite file the time since the machine was started, in a database server its own " +
-		"clock. (The skew is B's alone: nothing of Holdfast's asks for the time of day to decide it.)",
+	Prevents: "Time is the store's: in a SQLite file the time since the machine was started, in a database server " +
+		"its own clock. (The skew is B's alone: nothing of Holdfast's asks for the time of day to decide it.)",
 	Store: "sqlite", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
 		l, err := newRow(ctx, p)
@@ -130,8 +131,8 @@ var rowReplica = &Rung{
 	Promise: "at most one client holds the lock at a time",
 	Story:   "A takes the lock at the primary. The replica lags. B reads there that it is free, and takes it too.",
 	Rule:    check.Exclusion,
-	Prevents: "Each step is one transaction at the primary, which locks what it reads. Of several hosts the store uses the one " +
-		"that takes writes, and a server that does not is an error.",
+	Prevents: "Each step is one transaction at the primary, which locks what it reads. Of several hosts the store " +
+		"uses the one that takes writes, and a server that does not is an error.",
 	Store: "postgres", Needs: []string{"postgres"}, Budget: 30 * time.Second,
 	broken: func(_ context.Context, p *part) (lock, error) {
 		primary, err := sql.Open("pgx", postgresURL(p.Addrs[0]))

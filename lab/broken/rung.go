@@ -19,9 +19,9 @@ type Rung struct {
 	Story    string        // the schedule, in one or two sentences
 	Rule     check.Rule    // what the schedule breaks
 	Prevents string        // what prevents it in Holdfast
-	Store    string        // Holdfast's store, or its guard, that is put through the same schedule
+	Store    string        // Holdfast's store, or its guard, under the same schedule
 	Needs    []string      // the server programs that it runs against
-	Budget   time.Duration // how long both plays take at most, without the start of servers
+	Budget   time.Duration // how long both plays take at most, without starting servers
 
 	schedule func(*stage)
 	broken   func(context.Context, *part) (lock, error)     // nil: there is no lock
@@ -41,8 +41,7 @@ func Find(name string) (r *Rung, ok bool) {
 	return ladder[i], true
 }
 
-// ladder has one line for each rung. It is filled by init, because a player that is a process of its own finds its rung
-// here.
+// ladder has all rungs. It is filled by init, because a player in a separate process finds its rung here.
 var ladder []*Rung
 
 func init() {

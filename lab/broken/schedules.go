@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
-// Schedules that several rungs share. The stage is set before: where the locks are.
+// Schedules that several rungs share. The caller has chosen the servers before.
 
 // deadHolderBound is how long a client may wait for the lock of a dead holder. It is several times the ttl.
 const deadHolderBound = 3 * time.Second
 
-// holderDies has A take the lock and die, and B wait for it.
+// holderDies lets A take the lock and die, and B wait for it.
 func (s *stage) holderDies() {
 	s.boundsWaits(deadHolderBound)
 	a, b := s.enterProcess(ttl(s.millis(300, 600))), s.enter("B")
@@ -21,7 +21,7 @@ func (s *stage) holderDies() {
 	b.waitsForDead()
 }
 
-// waitsForDead asks for the lock of a dead holder, and gives up when it has waited for too long.
+// waitsForDead requests the lock of a dead holder, and gives up when the wait is too long.
 func (p *player) waitsForDead() {
 	w := p.asks()
 	if !w.grantedWithin(p.bound + p.millis(50, 200)) {
@@ -29,8 +29,8 @@ func (p *player) waitsForDead() {
 	}
 }
 
-// releasesLate has A's release take so long that A's time is over and B has the lock: the network holds back what A
-// sends, or what the server answers. Then C tries.
+// releasesLate delays A's release until A's lock has expired and B has acquired it: the network holds back A's request
+// or the response. Then C tries.
 func (s *stage) releasesLate(a *player, flows proxy.Flow, what string) {
 	b, c := s.enter("B"), s.enter("C")
 	a.locks()
@@ -45,7 +45,7 @@ func (s *stage) releasesLate(a *player, flows proxy.Flow, what string) {
 	c.triesWrongly(s.millis(100, 200))
 }
 
-// clockIsAhead has B, whose clock is ahead, try to take the lock that A has just taken.
+// clockIsAhead lets B, whose clock is ahead, try to take the lock that A has just taken.
 func (s *stage) clockIsAhead() {
 	ahead := s.seconds(15, 60)
 	a, b := s.enter("A"), s.enter("B", skew(ahead))

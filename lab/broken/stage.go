@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// awaitEvery is how often it is looked whether something is so.
+// awaitEvery is how often a condition is polled.
 const awaitEvery = 5 * time.Millisecond
 
-// patience is how long a step may take that must happen, on a busy machine.
+// patience is how long a required step may take, on a busy machine.
 const patience = 20 * time.Second
 
 // A stage is one play of a schedule, with the broken lock or with Holdfast's. A schedule runs in one goroutine, and
@@ -32,7 +32,7 @@ type stage struct {
 	random   *rand.Rand
 	lock     string // the lock's name
 
-	addrs   []string      // of the servers, for players that come from now on
+	addrs   []string      // of the servers, for players that are added from now on
 	proxied bool          // the players reach them through proxies
 	bound   time.Duration // how long a wait may last; 0: it is not what the rung is about
 
@@ -46,7 +46,7 @@ type stage struct {
 	show Performance
 }
 
-// run plays the schedule and judges it.
+// run plays the schedule and checks its history.
 func (s *stage) run() (show *Performance, err error) {
 	if s.dir, err = os.MkdirTemp("", "holdfast-lab-"); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *stage) run() (show *Performance, err error) {
 	}
 	err = s.try(func(s *stage) {
 		s.rung.schedule(s)
-		s.must(pause(s.ctx, s.millis(40, 80))) // everyone goes on for a while
+		s.must(pause(s.ctx, s.millis(40, 80))) // all players continue for a while
 	})
 	s.show.End = history.Now()
 	err = errors.Join(err, s.leave(), s.recorder.Close())
@@ -95,7 +95,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// leave ends what the players believe and do. Faults end, so that nobody hangs.
+// leave ends what the players believe and do. Faults end, so that no player hangs.
 func (s *stage) leave() error {
 	for _, p := range s.players {
 		p.stopBelieving()
@@ -135,11 +135,11 @@ func (s *stage) clear() error {
 	return errors.Join(errs...)
 }
 
-// cleanup has something done when the play is over, the last first.
+// cleanup registers a function for the end of the play. The last one is called first.
 func (s *stage) cleanup(f func() error) { s.cleanups = append(s.cleanups, f) }
 
-// tell notes a step. Who is the player; empty for what the schedule does. The play begins with the first: what came
-// before was to set the stage.
+// tell records a step. Who is the player; empty for a step of the schedule. The play begins with the first step:
+// everything before it was preparation.
 func (s *stage) tell(who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +150,8 @@ func (s *stage) tell(who, format string, args ...any) {
 	s.show.Events = append(s.show.Events, Event{at, who, fmt.Sprintf(format, args...)})
 }
 
-// breaks notes a fault that begins now, and the words that tell it. It lasts until the function is called that is
-// returned, and otherwise to the end of the play.
+// breaks records a fault that begins now, with its description. It lasts until the returned function is called, or
+// until the end of the play.
 func (s *stage) breaks(name, target, format string, args ...any) (mended func()) {
 	s.tell("", format, args...)
 	s.mu.Lock()
@@ -169,7 +169,7 @@ func (s *stage) breaks(name, target, format string, args ...any) (mended func())
 	return end
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func (s *stage) await(what string, isSo func() bool) {
 	for deadline := time.Now().Add(patience); !isSo(); {
 		if time.Now().After(deadline) {
@@ -179,15 +179,15 @@ func (s *stage) await(what string, isSo func() bool) {
 	}
 }
 
-// millis is from low up to high milliseconds, as the seed says.
+// millis returns low to high milliseconds, by the seed.
 func (s *stage) millis(low, high int64) time.Duration {
 	return time.Duration(low+s.random.Int64N(high-low+1)) * time.Millisecond
 }
 
-// seconds is from low up to high seconds, as the seed says.
+// seconds returns low to high seconds, by the seed.
 func (s *stage) seconds(low, high int64) time.Duration { return 1000 * s.millis(low, high) }
 
-// boundsWaits makes how long clients wait what the play is judged by.
+// boundsWaits makes the waits of clients subject to the checks.
 func (s *stage) boundsWaits(bound time.Duration) {
 	s.bound = bound * time.Duration(max(s.lab.Leniency, 1))
 }

@@ -13,7 +13,8 @@ import (
 // textWidth is how wide a line of text may be.
 const textWidth = 96
 
-// WriteText writes what should have held, what happened and when, which check saw it, and what prevents it here.
+// WriteText writes what should have held, what happened and when, which check found it, and what prevents it in
+// Holdfast.
 func (o *Outcome) WriteText(w io.Writer) error {
 	t := &text{}
 	r := o.Rung
@@ -40,10 +41,10 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	return err
 }
 
-// A text is lines for people.
+// A text collects lines.
 type text struct{ strings.Builder }
 
-// performance writes the steps of a play, and what the checks say to it.
+// performance writes the steps of a play, and the results of the checks.
 func (t *text) performance(p *Performance) {
 	for _, e := range p.Events {
 		what := e.Text
@@ -64,7 +65,7 @@ func (t *text) performance(p *Performance) {
 	}
 }
 
-// line writes a line, and goes on in the next where it is too wide, indented as far as the first word.
+// line writes a line, wrapped where it is too wide, and indented as far as the first word.
 func (t *text) line(indent, words string) {
 	t.WriteString(indent)
 	column := len([]rune(indent))
@@ -85,10 +86,10 @@ func (t *text) line(indent, words string) {
 	t.WriteString("\n")
 }
 
-// lengths are times in a finding. People want to know them to a millisecond.
+// lengths matches times in a finding, which are shown in milliseconds.
 var lengths = regexp.MustCompile(`\b[0-9]+\.[0-9]+(m|µ)?s\b`)
 
-// sentence is what a finding says, without its rule and its resource, and with the names of those who held.
+// sentence returns the text of a finding without its rule and its resource, with the names of the holders.
 func sentence(f check.Finding) string {
 	first, _, _ := strings.Cut(f.Text, "\n")
 	first = strings.TrimPrefix(first, fmt.Sprintf("%s: resource %q: ", f.Rule, f.Resource))

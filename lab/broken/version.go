@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/check"
 )
 
-const stockSchema = `CREATE TABLE IF NOT EXISTS stock (id INTEGER PRIMARY KEY, left INTEGER NOT NULL, version INTEGER NOT NULL);
+const stockSchema = `CREATE TABLE IF NOT EXISTS stock (id INTEGER PRIMARY KEY, left INTEGER NOT NULL,
+	version INTEGER NOT NULL);
 	INSERT INTO stock VALUES (1, 100, 1) ON CONFLICT DO NOTHING`
 
 // A newerStock accepts an update if its version is newer than the row's. Versions are times.
@@ -26,7 +27,14 @@ func (r *newerStock) read(ctx context.Context, _ holdfast.Token) (left uint64, e
 
 func (r *newerStock) write(ctx context.Context, _ holdfast.Token, left uint64) (bool, error) {
 	version := time.Now().UnixNano()
-	return changed(ctx, r.DB, `UPDATE stock SET left = ?, version = ? WHERE id = 1 AND ? > version`, left, version, version)
+	return changed(
+		ctx,
+		r.DB,
+		`UPDATE stock SET left = ?, version = ? WHERE id = 1 AND ? > version`,
+		left,
+		version,
+		version,
+	)
 }
 
 // A versionedStock accepts an update if the row is still at the version that was read.
@@ -53,13 +61,15 @@ func (r *versionedStock) write(ctx context.Context, _ holdfast.Token, left uint6
 
 var versionGreater = &Rung{
 	Number: 12, Name: "version-greater",
-	What:    "an optimistic update that checks that its version is greater than the row's, instead of equal to what it read",
+	What: "an optimistic update that checks that its version is greater than the row's, instead of equal to what " +
+		"it read",
 	Seen:    "\"last write wins\", updated_at as a version, caches and synchronisation",
 	Promise: "no acknowledged update is lost",
-	Story:   "A and B both read. B writes with a newer version, then A with one that is newer still. Both are accepted.",
-	Rule:    check.LostUpdate,
-	Prevents: "fence.Versioned writes WHERE version = what was read, in one statement, and says with both versions why an " +
-		"update was refused.",
+	Story: "A and B both read. B writes with a newer version, then A with one that is newer still. Both are " +
+		"accepted.",
+	Rule: check.LostUpdate,
+	Prevents: "fence.Versioned writes WHERE version = what was read, in one statement, and says with both versions " +
+		"why an update was refused.",
 	Store: "fence.Versioned", Budget: 10 * time.Second,
 	register: func(ctx context.Context, p *part) (register, error) {
 		db, err := openFile(ctx, p, stockSchema)

@@ -102,10 +102,12 @@ var zkHerd = &Rung{
 	What:    "one ephemeral node in ZooKeeper, which everybody who waits watches",
 	Seen:    "the first lock that one writes with ZooKeeper; the recipes warn of it",
 	Promise: "a release wakes the one that is next, however many wait",
-	Story:   "A holds the lock and many wait. A releases it once. It is counted to how many of them the server sends something.",
-	Rule:    check.Herd,
-	Prevents: "Claims stand in a line, and each watches only what is just ahead of it. When a claim leaves, those who now fit " +
-		"are told, and the one behind them, which makes ready. (A herd is not unsafe. It costs a message and a request for each of those who wait, at each release.)",
+	Story: "A holds the lock and many wait. A releases it once. It is counted to how many of them the server sends " +
+		"something.",
+	Rule: check.Herd,
+	Prevents: "Claims stand in a line, and each watches only what is just ahead of it. When a claim leaves, those " +
+		"who now fit are told, and the one behind them, which makes ready. (A herd is not unsafe. It costs a message " +
+		"and a request for each of those who wait, at each release.)",
 	Store: "zk", Needs: zooKeeperServer, Budget: 30 * time.Second,
 	broken: newOneNode, holdfast: holdfastZooKeeper,
 	schedule: func(s *stage) {
@@ -198,11 +200,11 @@ var zkSession = &Rung{
 	What:    "an ephemeral node in ZooKeeper, whose creator believes in it for as long as it is not told otherwise",
 	Seen:    "code that takes the lock and ignores the events of the session: Disconnected is \"only a hiccup\"",
 	Promise: "at most one client holds the lock at a time",
-	Story: "A holds the lock and is cut off. Its session expires at the server, the node goes, and B gets the lock. Nobody " +
-		"can tell A.",
+	Story: "A holds the lock and is cut off. Its session expires at the server, the node goes, and B gets the lock. " +
+		"Nobody can tell A.",
 	Rule: check.Exclusion,
-	Prevents: "A client knows by its own clock when the server can have expired its session at the earliest, counted from what " +
-		"the leader has surely heard. The lease is over before.",
+	Prevents: "A client knows by its own clock when the server can have expired its session at the earliest, counted " +
+		"from what the leader has surely heard. The lease is over before.",
 	Store: "zk", Needs: zooKeeperServer, Budget: 30 * time.Second,
 	broken: newOneNode, holdfast: holdfastZooKeeper,
 	schedule: func(s *stage) {

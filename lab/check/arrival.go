@@ -7,10 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// Arrival finds claims that were overtaken, where a store promises first come, first served. It judges only orders that
-// are certain: the first claim was acknowledged before the second was sent. Then the first has the smaller ticket. And if
-// one of them is exclusive, no hold of the first begins after one of the second: while the first stands in the line, the
-// second cannot hold. Claims that never held, and shared claims among themselves, are judged by their tickets alone.
+// Arrival finds claims that were overtaken, for stores that promise first come, first served. It considers only pairs
+// whose order is certain: the first claim was acknowledged before the second was sent. Then the first has the smaller
+// ticket. And if one of them is exclusive, no hold of the first begins after one of the second: while the first is in
+// the queue, the second cannot hold. Claims that never held, and shared claims among themselves, are judged by their
+// tickets alone.
 func Arrival(arrivals []history.Arrival, holds []history.Hold) []Finding {
 	names, lines := grouped(arrivals, func(a history.Arrival) string { return a.Resource })
 	sorted := slices.Clone(holds)
@@ -22,11 +23,17 @@ func Arrival(arrivals []history.Arrival, holds []history.Hold) []Finding {
 	})
 }
 
-// tickets finds pairs of claims that arrived in one order and were numbered in the other. Of all claims that were
-// acknowledged before one was sent, only that with the greatest ticket is compared with it.
+// tickets finds pairs of claims whose tickets are in the opposite order of their arrival. Each claim is compared with
+// one other: of the claims that were acknowledged before it was sent, the one with the greatest ticket.
 func tickets(s *search, arrivals []history.Arrival) {
-	bySent := slices.SortedStableFunc(slices.Values(arrivals), func(a, b history.Arrival) int { return cmp.Compare(a.Begin, b.Begin) })
-	byAck := slices.SortedStableFunc(slices.Values(arrivals), func(a, b history.Arrival) int { return cmp.Compare(a.End, b.End) })
+	bySent := slices.SortedStableFunc(
+		slices.Values(arrivals),
+		func(a, b history.Arrival) int { return cmp.Compare(a.Begin, b.Begin) },
+	)
+	byAck := slices.SortedStableFunc(
+		slices.Values(arrivals),
+		func(a, b history.Arrival) int { return cmp.Compare(a.End, b.End) },
+	)
 	var greatest history.Arrival
 	for _, b := range bySent {
 		for len(byAck) > 0 && byAck[0].End < b.Begin {
@@ -49,11 +56,11 @@ type stay struct {
 	first, last history.Hold
 }
 
-// overtaking finds claims that were held while an earlier one still stood before them.
+// overtaking finds claims that were held while an earlier one was still ahead of them.
 func overtaking(s *search, arrivals []history.Arrival, holds []history.Hold) {
 	stays := staysOf(arrivals, holds)
 	for _, a := range stays {
-		// What was held before a was sent did not overtake it, so the search goes back only that far.
+		// A hold before a was sent did not overtake it, so the search ends there.
 		before, _ := slices.BinarySearchFunc(stays, a.last.Begin, func(b *stay, at history.Instant) int {
 			return cmp.Compare(b.first.Begin, at)
 		})
@@ -62,14 +69,18 @@ func overtaking(s *search, arrivals []history.Arrival, holds []history.Hold) {
 				break
 			}
 			if a.End < b.Begin && excludes(a.last, b.first) {
-				s.report(Overtaken, []history.Hold{b.first, a.last},
-					"the first of these claims was sent %v after the second was acknowledged, and held before it:", b.Begin.Sub(a.End))
+				s.report(
+					Overtaken,
+					[]history.Hold{b.first, a.last},
+					"the first of these claims was sent %v after the second was acknowledged, and held before it:",
+					b.Begin.Sub(a.End),
+				)
 			}
 		}
 	}
 }
 
-// staysOf are the claims that were held, in order of their first hold.
+// staysOf returns the claims that were held, in order of their first hold.
 func staysOf(arrivals []history.Arrival, holds []history.Hold) []*stay {
 	byTicket := map[uint64]*stay{}
 	for _, h := range holds { // in order of their beginning

@@ -106,7 +106,9 @@ func (l *naive) tryLock(ttl time.Duration) bool {
 		l.ticket = l.incr()
 	}
 	h := history.Hold{
-		Who: history.Who{Client: l.name}, Resource: "lock", Kind: history.Exclusive, Token: holdfast.Token(l.ticket) << 8,
+		Who: history.Who{
+			Client: l.name,
+		}, Resource: "lock", Kind: history.Exclusive, Token: holdfast.Token(l.ticket) << 8,
 	}
 	l.belief, _ = l.rec.Begin(h, func() bool { return time.Now().Before(l.until) })
 	return l.belief != nil

@@ -8,10 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// maxFindings is how many findings a check gives. A lock that does not lock has one for every pair of holds.
+// maxFindings is how many findings a check returns at most. A lock that excludes nothing has one for every pair of
+// holds.
 const maxFindings = 100
 
-// A Rule is what a finding breaks.
+// A Rule names what a finding violates.
 type Rule string
 
 // The rules.
@@ -22,35 +23,35 @@ const (
 	Unique    Rule = "token unique" // no two claims have the same ticket
 	Mark      Rule = "token mark"   // a token is marked as shared if its hold is
 
-	EarlyGrant   Rule = "early grant"  // nothing is granted before the time that an earlier holder was promised
-	Overtaken    Rule = "overtaken"    // a claim that came first is served first
-	LongWait     Rule = "long wait"    // nobody waits for longer than a bound while nothing is broken
+	EarlyGrant   Rule = "early grant"  // nothing is granted before an earlier holder's Until
+	Overtaken    Rule = "overtaken"    // a claim that arrived first is granted first
+	LongWait     Rule = "long wait"    // no wait lasts longer than a bound while nothing is broken
 	LostUpdate   Rule = "lost update"  // no acknowledged update is overwritten by one that has not seen it
 	Linearizable Rule = "linearizable" // the operations on a register can be put in an order that explains them all
-	Undecided    Rule = "undecided"    // whether a register is linearizable could be decided
-	LeftBehind   Rule = "left behind"  // nobody stands in a line after all have ended
+	Undecided    Rule = "undecided"    // it was decided whether a register is linearizable
+	LeftBehind   Rule = "left behind"  // no claim is in a queue after all processes have ended
 )
 
-// A Finding is a rule that was broken.
+// A Finding is a violation of a rule.
 type Finding struct {
 	Rule     Rule
 	Resource string
-	Holds    []history.Hold // those that break it together; some rules are about other things
-	Text     string         // says it for people
+	Holds    []history.Hold // that violate it together; empty for rules about other things
+	Text     string         // describes it
 
-	// Interval is when it happened, where there are no holds that say so; zero: after the end of all.
+	// Interval is when it happened, if there are no Holds; zero: after the end of the run.
 	history.Interval
-	// By is who took part, where there are no holds that say so.
+	// By has the participants, if there are no Holds.
 	By []history.Who
 }
 
-// String is the finding's text.
+// String returns the text of the finding.
 func (f Finding) String() string { return f.Text }
 
-// A search gathers findings about one resource.
+// A search collects findings about one resource.
 type search struct {
 	resource string
-	origin   history.Instant // times are told from here
+	origin   history.Instant // times are reported relative to it
 	found    []Finding
 }
 
@@ -62,7 +63,7 @@ func byResource(holds []history.Hold, check func(*search, []history.Hold)) []Fin
 	return searchEach(names, origin(sorted), func(s *search) { check(s, groups[s.resource]) })
 }
 
-// origin is when the first of some sorted holds begins.
+// origin returns when the first of some sorted holds begins.
 func origin(sorted []history.Hold) history.Instant {
 	if len(sorted) == 0 {
 		return 0
@@ -70,8 +71,8 @@ func origin(sorted []history.Hold) history.Instant {
 	return sorted[0].Begin
 }
 
-// grouped puts what has the same name together. The names are in order of their first item, so that findings always come
-// in the same order.
+// grouped groups items by name. The names are in order of their first item, so that findings always have the same
+// order.
 func grouped[T any](items []T, name func(T) string) (names []string, groups map[string][]T) {
 	groups = map[string][]T{}
 	for _, item := range items {
@@ -99,7 +100,7 @@ func searchEach(names []string, origin history.Instant, look func(*search)) []Fi
 
 func (s *search) full() bool { return len(s.found) >= maxFindings }
 
-// report adds a finding. The holds are told after what happened.
+// report adds a finding. Its text ends with the holds.
 func (s *search) report(rule Rule, holds []history.Hold, format string, args ...any) {
 	text := fmt.Sprintf("%s: resource %q: ", rule, s.resource) + fmt.Sprintf(format, args...)
 	for _, h := range holds {
@@ -117,11 +118,11 @@ func (s *search) note(rule Rule, v history.Interval, by []history.Who, format st
 	s.found = append(s.found, Finding{Rule: rule, Resource: s.resource, Text: text, Interval: v, By: by})
 }
 
-// since tells a moment from the beginning of the history.
+// since returns the time from the beginning of the history.
 func (s *search) since(i history.Instant) time.Duration { return rounded(i.Sub(s.origin)) }
 
-// rounded is a duration without digits that nobody reads.
+// rounded returns a duration rounded for people.
 func rounded(d time.Duration) time.Duration { return d.Round(time.Microsecond) }
 
-// oneClaim says whether two holds are leases of one claim: whoever locks again what it holds gets the same token.
+// oneClaim reports whether two holds are leases of one claim: a holder that locks again gets the same token.
 func oneClaim(a, b history.Hold) bool { return a.Who == b.Who && a.Token == b.Token && a.Token != 0 }

@@ -27,8 +27,8 @@ const (
 	modelBound = 300 // within which an actor is served while nothing is broken
 )
 
-// A model is a fair lock of one resource, a fenced register, and actors that use both. Time is a count of ticks, of which
-// each is one step of one actor or of the lock.
+// A model is a fair lock of one resource, a fenced register, and actors that use both. Time is a count of ticks, of
+// which each is one step of one actor or of the lock.
 type model struct {
 	*rand.Rand
 	flaw

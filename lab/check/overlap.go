@@ -9,7 +9,7 @@ import (
 
 // Overlap finds holds that were believed at once and must not have been: an exclusive one and any other, more units of
 // a semaphore than its limit, holds of one semaphore that do not agree on its limit, a lock and a semaphore. Leases of
-// one claim do not exclude each other. It gives the first 100 findings.
+// one claim do not exclude each other. It returns the first 100 findings.
 func Overlap(holds []history.Hold) []Finding { return byResource(holds, overlap) }
 
 func overlap(s *search, holds []history.Hold) {
@@ -38,7 +38,7 @@ func overlap(s *search, holds []history.Hold) {
 	}
 }
 
-// excludes says whether a and b must never be held at once, whatever their units.
+// excludes reports whether a and b must never be held at once, whatever their units.
 func excludes(a, b history.Hold) bool {
 	if a.Kind == history.Exclusive || b.Kind == history.Exclusive {
 		return true
@@ -46,7 +46,7 @@ func excludes(a, b history.Hold) bool {
 	return a.Kind != b.Kind || a.Limit != b.Limit
 }
 
-// inCommon is how long all of these are held at once.
+// inCommon returns how long all of these are held at once.
 func inCommon(holds []history.Hold) time.Duration {
 	common := holds[0].Interval
 	for _, h := range holds[1:] {

@@ -52,7 +52,11 @@ func (w *world) nextTicket() holdfast.Token {
 }
 
 func (w *world) somebody() history.Who {
-	return history.Who{Process: fmt.Sprint("p", w.IntN(3)), Client: fmt.Sprint("c", w.IntN(2)), Owner: fmt.Sprint("o", w.Uint64())}
+	return history.Who{
+		Process: fmt.Sprint("p", w.IntN(3)),
+		Client:  fmt.Sprint("c", w.IntN(2)),
+		Owner:   fmt.Sprint("o", w.Uint64()),
+	}
 }
 
 func (w *world) claim(name string) {
@@ -154,13 +158,18 @@ var mutants = []mutant{
 		hs[i].End = hs[j].Begin + 1
 		return hs, ok
 	}},
-	{"a hold begins during the one before", Overlap, Exclusion, func(_ *rand.Rand, hs []history.Hold) ([]history.Hold, bool) {
-		i, j, ok := pair(hs, func(a, b history.Hold) bool {
-			return b.Kind == history.Exclusive && a.End <= b.Begin && a.Begin < a.End
-		})
-		hs[j].Begin = hs[i].End - 1
-		return hs, ok
-	}},
+	{
+		"a hold begins during the one before",
+		Overlap,
+		Exclusion,
+		func(_ *rand.Rand, hs []history.Hold) ([]history.Hold, bool) {
+			i, j, ok := pair(hs, func(a, b history.Hold) bool {
+				return b.Kind == history.Exclusive && a.End <= b.Begin && a.Begin < a.End
+			})
+			hs[j].Begin = hs[i].End - 1
+			return hs, ok
+		},
+	},
 	{"a reader becomes a writer", Overlap, Exclusion, func(_ *rand.Rand, hs []history.Hold) ([]history.Hold, bool) {
 		i, _, ok := pair(hs, func(a, b history.Hold) bool {
 			_, together := a.Overlap(b.Interval)
@@ -169,14 +178,19 @@ var mutants = []mutant{
 		hs[i].Kind = history.Exclusive
 		return hs, ok
 	}},
-	{"a semaphore with a limit of its own", Overlap, Exclusion, func(_ *rand.Rand, hs []history.Hold) ([]history.Hold, bool) {
-		i, _, ok := pair(hs, func(a, b history.Hold) bool {
-			_, together := a.Overlap(b.Interval)
-			return a.Kind == history.Semaphore && together
-		})
-		hs[i].Limit += 100
-		return hs, ok
-	}},
+	{
+		"a semaphore with a limit of its own",
+		Overlap,
+		Exclusion,
+		func(_ *rand.Rand, hs []history.Hold) ([]history.Hold, bool) {
+			i, _, ok := pair(hs, func(a, b history.Hold) bool {
+				_, together := a.Overlap(b.Interval)
+				return a.Kind == history.Semaphore && together
+			})
+			hs[i].Limit += 100
+			return hs, ok
+		},
+	},
 	{"more units than there are", Overlap, Limit, func(w *rand.Rand, hs []history.Hold) ([]history.Hold, bool) {
 		i := slices.IndexFunc(hs, func(h history.Hold) bool { return h.Kind == history.Semaphore && h.Begin+1 < h.End })
 		if i < 0 {

@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// Register finds registers that are not linearizable, or have lost an acknowledged update. An update is one operation: it
-// reads a value and replaces it, as if in one moment between its first request and its last response. An operation that
-// was refused has changed nothing. One whose end is not known has happened if another operation has seen its value, and
-// is left out otherwise, since nobody can tell. Every update writes a value that no other writes.
+// Register finds registers that are not linearizable or lost an acknowledged update. An update is one operation: it
+// reads a value and replaces it, as if at one instant between its first request and its last response. An operation
+// that was refused changed nothing. If the end of an operation is unknown, it happened if another operation read its
+// value, and is ignored otherwise. Every update writes a value that no other writes.
 //
-// The operations of a register are judged in parts that no operation spans, one after the other, so that every part is
+// The operations of a register are checked in parts that no operation spans, one after the other, so that every part is
 // small enough to be decided. A part that is not decided within ten seconds is a finding too.
 func Register(operations []history.Operation) []Finding {
 	sorted := slices.SortedStableFunc(slices.Values(operations),
@@ -25,8 +25,8 @@ func Register(operations []history.Operation) []Finding {
 	return searchEach(names, 0, func(s *search) { register(s, known(groups[s.resource])) })
 }
 
-// LostUpdates counts the updates that were overwritten by one that had not seen them. Of all updates that have read the
-// same value, only one can stand.
+// LostUpdates counts the updates that were overwritten by one that had not read them. Of all updates that read the same
+// value, only one can be correct.
 func LostUpdates(operations []history.Operation) (lost int) {
 	_, groups := grouped(operations, func(o history.Operation) string { return o.Register })
 	for _, group := range groups {
@@ -43,10 +43,10 @@ func LostUpdates(operations []history.Operation) (lost int) {
 	return lost
 }
 
-// known are the operations that have happened. One whose end is not known has happened before the first operation ended
-// that has seen its value.
+// known returns the operations that happened. One with an unknown end happened before the end of the first operation
+// that read its value.
 func known(operations []history.Operation) []history.Operation {
-	seenBy := map[string]history.Instant{} // when the first operation ended that has read a value
+	seenBy := map[string]history.Instant{} // by value: when the first operation that read it ended
 	for _, o := range operations {
 		end := o.End
 		if o.Outcome == history.Unknown {
@@ -69,31 +69,45 @@ func known(operations []history.Operation) []history.Operation {
 	return happened
 }
 
-// register judges the operations of one register, in order of their beginning.
+// register checks the operations of one register, sorted by beginning.
 func register(s *search, operations []history.Operation) {
 	forks(s, operations)
 	value := ""
 	for _, part := range parts(operations) {
 		if len(s.found) > 0 {
-			return // what follows a part that cannot be explained cannot be either
+			return // the parts after one that cannot be explained cannot be explained either
 		}
 		switch porcupine.CheckOperationsTimeout(updates(value), asPorcupine(part), decideWithin) {
 		case porcupine.Ok:
 			value = last(value, part)
 		case porcupine.Illegal:
-			s.note(Linearizable, span(part), nil, "%d operations, from %v to %v, cannot be put in an order that explains what they read",
-				len(part), part[0], part[len(part)-1])
+			s.note(
+				Linearizable,
+				span(part),
+				nil,
+				"%d operations, from %v to %v, cannot be put in an order that explains what they read",
+				len(part),
+				part[0],
+				part[len(part)-1],
+			)
 		case porcupine.Unknown:
-			s.note(Undecided, span(part), nil, "whether %d operations can be explained was not decided within %v", len(part), decideWithin)
+			s.note(
+				Undecided,
+				span(part),
+				nil,
+				"whether %d operations can be explained was not decided within %v",
+				len(part),
+				decideWithin,
+			)
 		}
 	}
 }
 
-// decideWithin is how long it may take to judge a part. Parts are small, and every value is written once, so that it takes
-// milliseconds unless something is very wrong.
+// decideWithin is how long the check of a part may take. Parts are small, and every value is written once, so that it
+// takes milliseconds unless something is very wrong.
 const decideWithin = 10 * time.Second
 
-// forks finds updates that have read the same value: the later has overwritten the earlier.
+// forks finds updates that read the same value: the later overwrote the earlier.
 func forks(s *search, operations []history.Operation) {
 	first := map[string]history.Operation{}
 	for _, o := range operations {
@@ -113,11 +127,11 @@ func forks(s *search, operations []history.Operation) {
 // partSize is how many operations a part has at least, unless it is the last.
 const partSize = 200
 
-// parts cuts operations at moments at which none is going on.
+// parts divides operations at instants at which none is under way.
 func parts(operations []history.Operation) [][]history.Operation {
 	var all [][]history.Operation
 	begin := 0
-	var busy history.Instant // until when an operation of before goes on
+	var busy history.Instant // until when an earlier operation lasts
 	for i, o := range operations {
 		if i-begin >= partSize && o.Begin > busy {
 			all = append(all, operations[begin:i])
@@ -131,7 +145,7 @@ func parts(operations []history.Operation) [][]history.Operation {
 	return all
 }
 
-// last is the value of a register after a part that can be explained: what was written there and replaced by none of it.
+// last returns the value of a register after a part that can be explained: the one that was written and not replaced.
 func last(value string, part []history.Operation) string {
 	replaced := map[string]bool{}
 	for _, o := range part {
@@ -147,7 +161,7 @@ func last(value string, part []history.Operation) string {
 	return value
 }
 
-// span is from the first beginning to the last end that is known.
+// span returns the interval from the first beginning to the last known end.
 func span(operations []history.Operation) history.Interval {
 	v := operations[0].Interval
 	for _, o := range operations {
@@ -158,7 +172,7 @@ func span(operations []history.Operation) history.Interval {
 	return v
 }
 
-// updates is a register with this value, of which an operation reads the value and may replace it.
+// updates returns the model of a register with this initial value: an operation reads the value and may replace it.
 func updates(value string) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return value },

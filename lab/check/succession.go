@@ -2,17 +2,17 @@ package check
 
 import "github.com/holdfast-go/holdfast/lab/history"
 
-// Succession finds holds that began before the time that an earlier holder was promised had passed. A holder that was
-// paused, starved or cut off, and that found later that its lock was lost, would have believed until its last Until if
-// it had been awake. So no hold that excludes it may begin before that Until, though the two beliefs were never seen at
-// once. A holder that has given its lock back, was killed, or was told of its loss before its Until does not count.
+// Succession finds holds that began before the Until of an earlier holder. A holder that was paused, starved or cut
+// off, and later found that its lock was lost, would have believed until its last Until if it had been running. So no
+// hold that excludes it may begin before that Until, even if the two beliefs were never recorded at once. A holder that
+// released its lock, was killed, or was notified of its loss before its Until does not count.
 //
-// A holder that the store told of its loss after its last check, and that was paused before its next, would be blamed
-// for what it no longer believed. Only a store that has dropped a claim before its time can do that.
+// There is one false finding: a holder that is notified of its loss after its last check, and paused before its next
+// one, no longer believed. Only a store that drops a claim before it expires can cause that.
 func Succession(holds []history.Hold) []Finding { return byResource(holds, succession) }
 
 func succession(s *search, holds []history.Hold) {
-	var promised []history.Hold // those that count, and may still do so for later holds
+	var promised []history.Hold // those that count, and may still matter for later holds
 	for _, h := range holds {
 		kept := promised[:0]
 		for _, p := range promised {
@@ -24,7 +24,7 @@ func succession(s *search, holds []history.Hold) {
 		for _, p := range promised {
 			if _, overlap := p.Overlap(h.Interval); !overlap && !oneClaim(p, h) && excludes(p, h) && !s.full() {
 				s.report(EarlyGrant, []history.Hold{p, h},
-					"a hold began %v before the time that another holder was promised had passed:",
+					"a hold began %v before the Until of another holder:",
 					rounded(p.Until.Sub(h.Begin)))
 			}
 		}

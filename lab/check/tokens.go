@@ -7,8 +7,8 @@ import (
 
 // Tokens finds tokens that would mislead a fence. Every hold has one. Of two holds of which at least one is exclusive,
 // the one that begins later has the greater token; shared holds may begin in any order among themselves. A token is
-// marked as shared if its hold is. No two claims have the same ticket: only turns of one claim inside its client do,
-// and what it was downgraded to. It gives the first 100 findings.
+// marked as shared if its hold is. No two claims have the same ticket: only the turns of one claim inside its client
+// share one, and what it was downgraded to. It returns the first 100 findings.
 func Tokens(holds []history.Hold) []Finding { return byResource(holds, tokens) }
 
 func tokens(s *search, holds []history.Hold) {
@@ -28,19 +28,20 @@ func tokens(s *search, holds []history.Hold) {
 	}
 }
 
-// A ledger is what is known of the tokens of one resource, up to the hold that is looked at.
+// A ledger is what is known about the tokens of one resource, up to the current hold.
 type ledger struct {
 	*search
 	byToken         map[holdfast.Token]history.Hold // the claim: it lasts from its first lease to the end of its last
 	byTicket        map[uint64]history.Hold         // the first hold
-	newest          history.Hold                    // that with the greatest token
-	newestExclusive history.Hold                    // that with the greatest token of an exclusive hold
+	newest          history.Hold                    // the hold with the greatest token
+	newestExclusive history.Hold                    // the exclusive hold with the greatest token
 }
 
-// enter says whether h is one more lease of a claim that is held already.
+// enter reports whether h is another lease of a claim that is already held.
 func (l *ledger) enter(h history.Hold) (again bool) {
 	claim, known := l.byToken[h.Token]
-	// Of a lease that was lost, it is not known when it ended: after its end as recorded, and before that was found.
+	// The real end of a lost lease is unknown: it is between the recorded end and the instant at which the loss was
+	// found.
 	again = known && oneClaim(claim, h) && (claim.Open || h.Begin < max(claim.End, claim.Lost))
 	if again {
 		claim.End, claim.Lost, claim.Open = max(claim.End, h.End), max(claim.Lost, h.Lost), claim.Open || h.Open
@@ -65,7 +66,7 @@ func (l *ledger) checkTicket(h history.Hold) {
 func (l *ledger) checkMark(h history.Hold, again bool) {
 	exclusive := h.Kind == history.Exclusive
 	if again && l.byToken[h.Token].Kind == history.Exclusive {
-		exclusive = true // whoever reads under its own exclusive lease has the exclusive token
+		exclusive = true // a read under the holder's own exclusive lease has the exclusive token
 	}
 	if h.Token.Shared() == exclusive {
 		l.report(Mark, []history.Hold{h}, "a token's mark as shared does not fit its hold:")
@@ -88,8 +89,8 @@ func (l *ledger) checkOrder(h history.Hold, again bool) {
 	}
 }
 
-// oneTicket says whether two holds may share a ticket: one claim is handed on inside its client, turn by turn, and
-// downgraded in the end. Shared claims are not handed on.
+// oneTicket reports whether two holds may share a ticket: a claim is handed over inside its client, turn by turn, and
+// may be downgraded in the end. Shared claims are not handed over.
 func oneTicket(a, b history.Hold) bool {
 	if a.Process != b.Process || a.Client != b.Client {
 		return false

@@ -8,34 +8,37 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// Waiting finds waits that lasted for longer than bound while nothing was broken, and were not granted within it. Troubles
-// are the times while something was broken; a wait is judged in each stretch between them by itself, from the later
-// of its own beginning and the healing. A wait that ended without the lock, and one whose end is not known, counts for
-// as long as it is known to have lasted.
+// Waiting finds waits that lasted longer than bound while nothing was broken, and were not granted within it. Troubles
+// are the times while something was broken. A wait is checked in each interval between them separately, from its own
+// beginning or the end of the trouble, whichever is later. A wait that ended without the lock, or whose end is unknown,
+// counts for as long as it is known to have lasted.
 func Waiting(waits []history.Wait, troubles []history.Interval, bound time.Duration) []Finding {
 	return longWaits(waits, bound, func([]history.Wait) []history.Interval { return troubles },
 		"%s waited for %v while nothing was broken, and the bound is %v")
 }
 
-// Progress finds locks that nobody was granted for longer than bound, while somebody waited and nothing was broken. That
-// is what a lock without a line can promise: that of those who wait one gets in, and not which.
+// Progress finds locks that were not granted to any waiter for longer than bound, while there were waiters and nothing
+// was broken. That is what a lock without a queue can promise: that one of the waiters acquires it, but not which.
 func Progress(waits []history.Wait, troubles []history.Interval, bound time.Duration) []Finding {
 	return longWaits(waits, bound, func(same []history.Wait) []history.Interval {
 		pauses := slices.Clone(troubles)
 		for _, w := range same {
-			if w.Granted { // from then on it is another's turn
+			if w.Granted { // from then on it is the turn of another
 				pauses = append(pauses, history.Interval{Begin: w.End, End: w.End})
 			}
 		}
 		return pauses
-	}, "%s waited for %v while nothing was broken and nobody was granted anything, and the bound is %v")
+	}, "%s waited for %v while nothing was broken and no waiter was granted, and the bound is %v")
 }
 
-// longWaits finds waits that lasted for longer than bound between the pauses of their resource.
+// longWaits finds waits that lasted longer than bound between the pauses of their resource.
 func longWaits(
 	waits []history.Wait, bound time.Duration, pauses func(ofOne []history.Wait) []history.Interval, format string,
 ) []Finding {
-	sorted := slices.SortedStableFunc(slices.Values(waits), func(a, b history.Wait) int { return cmp.Compare(a.Begin, b.Begin) })
+	sorted := slices.SortedStableFunc(
+		slices.Values(waits),
+		func(a, b history.Wait) int { return cmp.Compare(a.Begin, b.Begin) },
+	)
 	names, groups := grouped(sorted, func(w history.Wait) string { return w.Resource })
 	return searchEach(names, 0, func(s *search) {
 		between := merged(pauses(groups[s.resource]))
@@ -47,9 +50,12 @@ func longWaits(
 	})
 }
 
-// merged puts intervals in order, and those that overlap or touch together.
+// merged sorts intervals, and merges those that overlap or touch.
 func merged(intervals []history.Interval) []history.Interval {
-	sorted := slices.SortedFunc(slices.Values(intervals), func(a, b history.Interval) int { return cmp.Compare(a.Begin, b.Begin) })
+	sorted := slices.SortedFunc(
+		slices.Values(intervals),
+		func(a, b history.Interval) int { return cmp.Compare(a.Begin, b.Begin) },
+	)
 	var all []history.Interval
 	for _, v := range sorted {
 		if n := len(all); n > 0 && v.Begin <= all[n-1].End {
@@ -61,7 +67,7 @@ func merged(intervals []history.Interval) []history.Interval {
 	return all
 }
 
-// longestCalm is the longest part of an interval that lies between troubles, which are in order and apart.
+// longestCalm returns the longest part of an interval outside troubles, which are sorted and disjoint.
 func longestCalm(v history.Interval, troubles []history.Interval) (calm history.Interval, lasted time.Duration) {
 	from := v.Begin
 	note := func(to history.Instant) {

@@ -15,15 +15,15 @@ import (
 // childEnv makes a program a process of a crowd.
 const childEnv = "HOLDFAST_LAB_CONTEND"
 
-// How long a process lives at most, and how long it may take to give back what it has when it is told to stop.
+// How long a process lives at most, and how long it may take to release its locks when it has to stop.
 const (
 	lifetime = time.Hour
 	farewell = 20 * time.Second
 )
 
-// Child makes this program a process of a crowd, if a crowd has started it, and does not return then. It is called
-// before anything else, by the program that calls [Start]. Stores must be registered by then, which they are in
-// the program's own functions init and in TestMain.
+// Child runs this program as a process of a crowd, and does not return, if a crowd has started it. It is called before
+// anything else, by the program that calls [Start]. Stores must be registered by then, which they are in the program's
+// own functions init and in TestMain.
 func Child() {
 	if os.Getenv(childEnv) == "" {
 		return

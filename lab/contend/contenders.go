@@ -123,7 +123,8 @@ func (c *contenders) runOnce(ctx context.Context, i int) {
 	}
 }
 
-// takeTurn takes a lock, holds it for a while, and gives it back. What happens once it was held is no error of the turn.
+// takeTurn takes a lock, holds it for a while, and gives it back. What happens once it was held is no error of the
+// turn.
 func (c *contenders) takeTurn(ctx context.Context, owner string) error {
 	lease, hold, err := c.take(ctx)
 	if err != nil {

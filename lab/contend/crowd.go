@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// A Plan says who contends.
+// A Plan defines a crowd.
 type Plan struct {
 	Dir        string        // an empty folder, for the histories
-	URLs       []string      // of the store, one for each process: each may have a way of its own
+	URLs       []string      // of the store, one for each process: each may have its own route
 	Goroutines int           // in each process
 	LongHold   time.Duration // some hold for as long as this; 0: all holds are short
 	Once       string        // a mutex that each goroutine takes once in every round; empty: any lock, all the time
 }
 
-// A Crowd is processes that contend for locks. Its methods are for one goroutine.
+// A Crowd is a set of processes that contend for locks. Its methods are not safe for concurrent use.
 type Crowd struct {
 	dir       string
 	processes []*process
@@ -49,8 +49,8 @@ func Start(ctx context.Context, p Plan) (*Crowd, error) {
 	return c, nil
 }
 
-// Through returns when every goroutine of every process that lives has got a lock that it asked for after the call. A
-// process that has ended by itself is an error, and so is the end of ctx.
+// Through returns when every goroutine of every live process has acquired a lock that it requested after the call. It
+// returns an error if a process has ended by itself, or when ctx is done.
 func (c *Crowd) Through(ctx context.Context) error {
 	c.round++
 	for _, p := range c.processes {
@@ -71,11 +71,11 @@ func (c *Crowd) await(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends one process as kill -9 does, counted from 0. The others go on.
+// Kill ends one process as kill -9 does, counted from 0. The others continue.
 func (c *Crowd) Kill(i int) error { return c.processes[i].kill() }
 
-// Stop has all processes give back what they hold and end, and says what came of it. It kills them when ctx is done.
-// An error says that a process did not end well, or that its history cannot be read; what is known is told all the same.
+// Stop makes all processes release their locks and end, and returns the outcome. It kills them when ctx is done. It
+// returns an error, beside what is known, if a process failed or its history cannot be read.
 func (c *Crowd) Stop(ctx context.Context) (*Outcome, error) {
 	defer context.AfterFunc(ctx, func() {
 		for _, p := range c.processes {

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/leaks"
-	_ "github.com/holdfast-go/holdfast/memstore"        // a store of each process alone: between processes it locks nothing
+	// a store of each process alone: between processes it locks nothing
+	_ "github.com/holdfast-go/holdfast/memstore"
 	_ "github.com/holdfast-go/holdfast/sqlstore/sqlite" // a store that needs no server
 )
 

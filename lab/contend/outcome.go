@@ -11,18 +11,18 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An Outcome is what a crowd leaves behind.
+// An Outcome is what the processes of a crowd recorded and counted.
 type Outcome struct {
 	Holds   []history.Hold // of all processes, also of those that were killed, in order of their beginning
 	Reports []Report       // of those that were not killed
 }
 
-// Findings is what the holds show that must not be: see packages check and history.
+// Findings returns the violations that the holds show: see packages check and history.
 func (o *Outcome) Findings() []check.Finding {
 	return append(check.Overlap(o.Holds), check.Tokens(o.Holds)...)
 }
 
-// Outside is the holds that have no part in an interval: they ended before it, or began after it.
+// Outside returns the holds that ended before an interval or began after it.
 func (o *Outcome) Outside(v history.Interval) []history.Hold {
 	var outside []history.Hold
 	for _, h := range o.Holds {
@@ -33,7 +33,7 @@ func (o *Outcome) Outside(v history.Interval) []history.Hold {
 	return outside
 }
 
-// Total is the sum of all reports.
+// Total returns the sum of all reports.
 func (o *Outcome) Total() Report {
 	total := Report{Process: "all", Faults: map[string]int{}, Wrong: map[string]int{}}
 	for _, r := range o.Reports {
@@ -55,7 +55,7 @@ const (
 	theRest  = "others"
 )
 
-// A Tally counts what becomes of the attempts of all goroutines of a process.
+// A Tally counts the results of the attempts of all goroutines of a process.
 type Tally struct {
 	mu     sync.Mutex
 	report Report
@@ -68,7 +68,7 @@ func (t *Tally) Acquired() {
 	t.report.Acquired++
 }
 
-// Failed counts an error. Only a fault of the store that may pass, and the loss of a lease, are to be expected.
+// Failed counts an error. Only retryable faults of the store and the loss of a lease are expected.
 func (t *Tally) Failed(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +83,8 @@ func (t *Tally) Failed(err error) {
 	}
 }
 
-// lengths are times in a text, such as how long a node still has no vote: errors that differ in nothing else are one kind.
+// lengths are times in a text, such as how long a node still has no vote: errors that differ in nothing else are one
+// kind.
 var lengths = regexp.MustCompile(`\b([0-9]+(\.[0-9]+)?(h|m|s|ms|µs|ns))+\b`)
 
 func count(texts map[string]int, text string) map[string]int {
@@ -98,7 +99,7 @@ func count(texts map[string]int, text string) map[string]int {
 	return texts
 }
 
-// Report is what was counted, for a process of this name. Nothing is counted after it.
+// Report returns what was counted, for a process of this name. Nothing is counted afterwards.
 func (t *Tally) Report(process string) *Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 
 func TestOutside(t *testing.T) {
 	o := &Outcome{}
-	for _, v := range []history.Interval{{Begin: 1, End: 9}, {Begin: 5, End: 10}, {Begin: 12, End: 15}, {Begin: 5, End: 30}, {Begin: 20, End: 25}, {Begin: 21, End: 22}} {
+	for _, v := range []history.Interval{{Begin: 1, End: 9}, {Begin: 5, End: 10}, {Begin: 12, End: 15},
+		{Begin: 5, End: 30}, {Begin: 20, End: 25}, {Begin: 21, End: 22}} {
 		o.Holds = append(o.Holds, history.Hold{Interval: v})
 	}
 	outside := o.Outside(history.Interval{Begin: 10, End: 20})
@@ -46,7 +47,8 @@ func TestTally(t *testing.T) {
 		t.Errorf("%+v, want %+v", *got, want)
 	}
 	o := &Outcome{Reports: []Report{want, want}}
-	if total := o.Total(); total.Acquired != 2 || total.Lost != 2 || total.Faults["the store: silent"] != 4 || len(total.Wrong) != 2 {
+	if total := o.Total(); total.Acquired != 2 || total.Lost != 2 || total.Faults["the store: silent"] != 4 ||
+		len(total.Wrong) != 2 {
 		t.Errorf("the total is %+v", total)
 	}
 }
@@ -66,12 +68,17 @@ func TestManyErrors(t *testing.T) {
 func TestKindsOfErrors(t *testing.T) {
 	var texts map[string]int
 	for _, text := range []string{
-		"127.0.0.1:10001: no vote for another 9.345s", "127.0.0.1:10001: no vote for another 850ms", "127.0.0.1:10001: no vote for another 1m2s",
+		"127.0.0.1:10001: no vote for another 9.345s", "127.0.0.1:10001: no vote for another 850ms",
+		"127.0.0.1:10001: no vote for another 1m2s",
 		"127.0.0.1:10002: no vote for another 850ms", "it is at 42",
 	} {
 		texts = count(texts, text)
 	}
-	want := map[string]int{"127.0.0.1:10001: no vote for another …": 3, "127.0.0.1:10002: no vote for another …": 1, "it is at 42": 1}
+	want := map[string]int{
+		"127.0.0.1:10001: no vote for another …": 3,
+		"127.0.0.1:10002: no vote for another …": 1,
+		"it is at 42": 1,
+	}
 	if !maps.Equal(texts, want) {
 		t.Errorf("%v, want %v", texts, want)
 	}

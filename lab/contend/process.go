@@ -96,7 +96,7 @@ func (p *process) kill() error {
 	return p.failed(err)
 }
 
-// stop tells it to give back what it has, and to end.
+// stop makes it release its locks and end.
 func (p *process) stop() { _ = p.in.Close() }
 
 // end waits for its end and gives its report.
@@ -119,9 +119,9 @@ func (p *process) failed(err error) error {
 	return fmt.Errorf("holdfast: contend: %s: %w", p.name, err)
 }
 
-// An order is the first line that a process reads. It comes through a pipe and not as an argument, where everyone on
-// the machine could read the store's password. Every line after it is the number of a round that begins. The end of the
-// input says to stop.
+// An order is the first line that a process reads. It is sent through a pipe rather than as an argument, where every
+// user of the machine could read the store's password. Every line after it is the number of a round that begins. The
+// process stops at the end of its input.
 type order struct {
 	Process    string        // its name
 	URL        string        // of the store
@@ -137,11 +137,11 @@ type message struct {
 	Report  *Report `json:",omitempty"` // in the last message
 }
 
-// A Report is what became of a process's attempts.
+// A Report has the results of a process's attempts.
 type Report struct {
 	Process  string
 	Acquired int            // locks that were granted
-	Lost     int            // of them, those that were lost before they were given back
-	Faults   map[string]int // errors of the store after which it was tried again, and how often each came
+	Lost     int            // of them, those that were lost before their release
+	Faults   map[string]int // errors of the store that were retried, with their counts
 	Wrong    map[string]int // other errors, which must not happen
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Rounds tell in which round each goroutine of a process has last got a lock that it had asked for in that round.
+// Rounds record for each goroutine of a process the last round in which it requested a lock and acquired it.
 type Rounds struct {
 	mu   sync.Mutex
 	got  []int64 // by goroutine
 	told int64   // the last round that all were through
 }
 
-// NewRounds are those of n goroutines.
+// NewRounds returns the Rounds of n goroutines.
 func NewRounds(n int) *Rounds { return &Rounds{got: make([]int64, n)} }
 
-// Got notes that a goroutine has got a lock that it asked for in this round. If all are through a round with that, it
-// calls tell with its number, and with no other number meanwhile.
+// Got records that a goroutine acquired a lock that it requested in this round. If this completes a round for all
+// goroutines, Got calls tell with its number. Calls of tell are not concurrent.
 func (r *Rounds) Got(goroutine int, round int64, tell func(round int64)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,7 +30,7 @@ func (r *Rounds) Got(goroutine int, round int64, tell func(round int64)) {
 	}
 }
 
-// EndAfter ends this process after d, whatever it is doing. Program says in whose name.
+// EndAfter ends this process after d, whatever it is doing. The program is named in the message.
 func EndAfter(program string, d time.Duration) {
 	time.AfterFunc(d, func() {
 		fmt.Fprintf(os.Stderr, "holdfast: %s: a process has not ended within %v\n", program, d)

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Rush has n goroutines call take at once, each with a context of its own that has no deadline, and release what they
-// got at once. All of them must get it, with no error, and no more than limit may hold at the same time. The end of
-// ctx ends them.
+// Rush lets n goroutines call take at once, each with a context of its own without a deadline, and release the lock
+// immediately. It returns an error unless all of them acquire the lock without an error, with at most limit holders at
+// a time. The end of ctx ends them.
 func Rush(ctx context.Context, n, limit int, take func(context.Context) (*holdfast.Lease, error)) error {
 	var through, holding, tooMany atomic.Int64
 	var faults Tally
@@ -57,13 +57,20 @@ func Rush(ctx context.Context, n, limit int, take func(context.Context) (*holdfa
 		return nil
 	}
 	r := faults.Report("")
-	err := fmt.Errorf("holdfast: contend: %d of %d got through, %d beside too many others; lost: %d, faults: %v, wrong: %v",
-		through.Load(), n, tooMany.Load(), r.Lost, r.Faults, r.Wrong)
+	err := fmt.Errorf(
+		"holdfast: contend: %d of %d got through, %d beside too many others; lost: %d, faults: %v, wrong: %v",
+		through.Load(),
+		n,
+		tooMany.Load(),
+		r.Lost,
+		r.Faults,
+		r.Wrong,
+	)
 	return errors.Join(err, context.Cause(ctx))
 }
 
 // Once starts a process for each URL, lets all of them take the mutex of this name once at the same moment, and stops
-// them. All of them must get it, with no error, and one after the other. Dir is an empty folder, for the histories.
+// them. All of them must acquire it, without an error, one after the other. Dir is an empty folder, for the histories.
 func Once(ctx context.Context, dir, name string, urls ...string) (err error) {
 	c, err := Start(ctx, Plan{Dir: dir, URLs: urls, Goroutines: 1, Once: name})
 	if err != nil {
@@ -91,16 +98,16 @@ const (
 	herdPatience   = 2 * time.Minute // on a machine that is busy with other tests
 )
 
-// A Herd is who takes part in a stampede.
+// A Herd defines the participants of a stampede.
 type Herd struct {
 	URL       string // of the store
 	Alone     int    // how many goroutines there are without hand-over; 0: 2,000
-	Processes int    // how many processes come at once; 0: that is left out
+	Processes int    // how many processes arrive at once; 0: that part is skipped
 }
 
-// Stampede is a test of a store: 2,000 goroutines of one process want one lock at once, first with the hand-over
-// inside the process and then without it; then they want a lock each; then processes want one lock at once. Nobody
-// has a deadline. All of them must get what they want, with no error.
+// Stampede is a test of a store: 2,000 goroutines of one process request one lock at once, first with the hand-over
+// inside the process and then without it; then each requests a lock of its own; then several processes request one lock
+// at once. There are no deadlines. All of them must acquire their locks without an error.
 func Stampede(t *testing.T, h Herd) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), herdPatience)

@@ -15,7 +15,10 @@ import (
 func TestRush(t *testing.T) {
 	locks := holdfast.New(memstore.New())
 	defer locks.Close()
-	semaphore := func(ctx context.Context) (*holdfast.Lease, error) { return locks.Semaphore("pool", 4).Acquire(ctx, 1) }
+	semaphore := func(ctx context.Context) (*holdfast.Lease,
+		error) {
+		return locks.Semaphore("pool", 4).Acquire(ctx, 1)
+	}
 	if err := Rush(t.Context(), 200, 4, semaphore); err != nil {
 		t.Error(err)
 	}
@@ -29,7 +32,8 @@ func TestRush(t *testing.T) {
 		}
 		return locks.Mutex("one").Lock(ctx)
 	})
-	if err == nil || !strings.Contains(err.Error(), "19 of 20 got through") || !strings.Contains(err.Error(), "sent away") {
+	if err == nil || !strings.Contains(err.Error(), "19 of 20 got through") ||
+		!strings.Contains(err.Error(), "sent away") {
 		t.Errorf("one was sent away, and what comes of it is: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 const clockName = "CLOCK_MONOTONIC"
 
-// Now is this moment. It can be compared with moments of other processes of this machine.
+// Now returns the current instant. It is comparable with the instants of other processes of this machine.
 func Now() Instant {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -18,7 +18,7 @@ func Now() Instant {
 	return Instant(ts.Nano())
 }
 
-// bootID tells apart the times between which the clock starts again.
+// bootID identifies the boot of the machine: the clock starts again with each.
 func bootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id)), err

@@ -9,8 +9,9 @@ import (
 
 const clockName = "wall clock"
 
-// Now is this moment. It can be compared with moments of other processes of this machine while nobody sets the clock.
+// Now returns the current instant. It is comparable with the instants of other processes of this machine unless the
+// clock is set meanwhile.
 func Now() Instant { return Instant(time.Now().UnixNano()) }
 
-// bootID tells machines apart: the wall clock does not start again.
+// bootID identifies the machine: the wall clock does not start again with each boot.
 func bootID() (string, error) { return os.Hostname() }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Waits, arrivals and operations are read as they were recorded, also those of a process that has not come to their end.
+// Waits, arrivals and operations are read as they were recorded, also those of a process that has not come to their
+// end.
 func TestOtherEvents(t *testing.T) {
 	dir := t.TempDir()
 	r := create(t, dir, "p")
@@ -77,7 +78,8 @@ func TestUntilAndLoss(t *testing.T) {
 	found := Now()
 	b.End()
 	holds := closeAndRead(t, dir, r)
-	if h := holds[0]; h.Until > latest || latest.Sub(h.Until) > time.Minute || h.Lost == 0 || h.Lost > found || h.End > h.Lost {
+	if h := holds[0]; h.Until > latest || latest.Sub(h.Until) > time.Minute || h.Lost == 0 || h.Lost > found ||
+		h.End > h.Lost {
 		t.Errorf("recorded %+v, with an until of at most %d and a loss that was found before %d", h, latest, found)
 	}
 }
@@ -87,16 +89,21 @@ func TestReadRefusesOtherEvents(t *testing.T) {
 	const wait = `{"event":"wait","id":1,"at":5,"resource":"x","kind":"exclusive"}` + "\n"
 	const call = `{"event":"call","id":1,"at":5,"resource":"x","update":true}` + "\n"
 	for name, test := range map[string]struct{ text, want string }{
-		"a wait, in the first format":    {strings.Replace(head, "2", "1", 1) + wait, "line 2: an event"},
-		"a hold, in the first format":    {strings.Replace(head, "2", "1", 1) + `{"event":"begin","id":1,"at":5,"kind":"shared"}` + "\n", ""},
-		"a format that never was":        {strings.Replace(head, "2", "0", 1), "in format 0"},
-		"a grant nobody waited for":      {head + `{"event":"grant","id":1,"at":5}` + "\n", "line 2: an event"},
-		"a wait granted twice":           {head + wait + strings.Repeat(`{"event":"grant","id":1,"at":6}`+"\n", 2), "line 4: an event"},
-		"a wait that ends too early":     {head + wait + `{"event":"give up","id":1,"at":4}` + "\n", "a wait that ends 1ns before"},
+		"a wait, in the first format": {strings.Replace(head, "2", "1", 1) + wait, "line 2: an event"},
+		"a hold, in the first format": {strings.Replace(head, "2", "1",
+			1) + `{"event":"begin","id":1,"at":5,"kind":"shared"}` + "\n", ""},
+		"a format that never was":   {strings.Replace(head, "2", "0", 1), "in format 0"},
+		"a grant nobody waited for": {head + `{"event":"grant","id":1,"at":5}` + "\n", "line 2: an event"},
+		"a wait granted twice": {head + wait + strings.Repeat(`{"event":"grant","id":1,"at":6}`+"\n", 2),
+			"line 4: an event"},
+		"a wait that ends too early": {head + wait + `{"event":"give up","id":1,"at":4}` + "\n",
+			"a wait that ends 1ns before"},
 		"an operation that ends unbegun": {head + `{"event":"done","id":1,"at":5}` + "\n", "line 2: an event"},
 		"an operation begun twice":       {head + call + call, "line 3: an event"},
-		"an operation that ends early":   {head + call + `{"event":"sent","id":1,"at":4}` + "\n", "an operation that ends 1ns before"},
-		"a claim acknowledged too early": {head + `{"event":"arrive","id":1,"at":5,"acked":4}` + "\n", "acknowledged 1ns before"},
+		"an operation that ends early": {head + call + `{"event":"sent","id":1,"at":4}` + "\n",
+			"an operation that ends 1ns before"},
+		"a claim acknowledged too early": {head + `{"event":"arrive","id":1,"at":5,"acked":4}` + "\n",
+			"acknowledged 1ns before"},
 	} {
 		path := filepath.Join(t.TempDir(), fmt.Sprint("1", suffix))
 		must(t, os.WriteFile(path, []byte(test.text), 0o600))

@@ -2,8 +2,8 @@ package history
 
 import "github.com/holdfast-go/holdfast"
 
-// version is that of the format. A file of an earlier version has only holds, without until. Suffix is how names of files
-// in it end.
+// version is the version of the format. A file of an earlier version has only holds, without until. Suffix is how the
+// names of history files end.
 const (
 	version    = 2
 	oldVersion = 1
@@ -22,12 +22,12 @@ type header struct {
 const (
 	began = "begin" // the holder believes
 	still = "still" // it still does
-	ended = "end"   // it has believed until then
+	ended = "end"   // it believed until then
 )
 
 // The events of a wait.
 const (
-	asked   = "wait"    // a lock is asked for
+	asked   = "wait"    // a lock is requested
 	granted = "grant"   // the wait is over, and the lock is held
 	gaveUp  = "give up" // the wait is over, and nothing is held
 )
@@ -37,17 +37,17 @@ const (
 	called  = "call"   // it begins
 	sent    = "sent"   // an update has read, and is about to write
 	done    = "done"   // it was acknowledged
-	refused = "refuse" // it was refused, and has changed nothing
+	refused = "refuse" // it was refused and changed nothing
 )
 
-// arrived is the event of a claim that the store has acknowledged.
+// arrived is the event of a claim that the store acknowledged.
 const arrived = "arrive"
 
-// An event is one of the other lines. All fields after the first three are those of the event that begins something,
-// unless it is said otherwise.
+// An event is any other line. The fields after the first three belong to the event that begins something, unless noted
+// otherwise.
 type event struct {
 	Event string  `json:"event"`
-	ID    uint64  `json:"id"` // tells holds, waits and operations of a file apart
+	ID    uint64  `json:"id"` // identifies a hold, wait or operation in its file
 	At    Instant `json:"at"`
 
 	Client   string         `json:"client,omitempty"`
@@ -58,11 +58,11 @@ type event struct {
 	Limit    int            `json:"limit,omitempty"`
 	Token    holdfast.Token `json:"token,omitzero"` // in decimal, as text; of a wait, that of its grant
 
-	Until  Instant `json:"until,omitempty"`  // begin, still: the holder believes until then if it hears nothing more
+	Until  Instant `json:"until,omitempty"`  // begin, still: the holder believes until then without further news
 	Lost   bool    `json:"lost,omitempty"`   // end: the holder found that it had lost the lock
-	Seen   Instant `json:"seen,omitempty"`   // end, with lost: when it found so
+	Seen   Instant `json:"seen,omitempty"`   // end, with lost: when it found that
 	Ticket uint64  `json:"ticket,omitempty"` // arrive
-	Acked  Instant `json:"acked,omitempty"`  // arrive: when the acknowledgement was there; at is when the claim was sent
+	Acked  Instant `json:"acked,omitempty"`  // arrive: when it was acknowledged; at is when it was sent
 	Update bool    `json:"update,omitempty"` // call: it reads and then writes
 	Old    string  `json:"old,omitempty"`    // sent, and done of a read: what was read
 	New    string  `json:"new,omitempty"`    // sent: what is written

@@ -174,7 +174,10 @@ func TestManyGoroutines(t *testing.T) {
 	for g := range goroutines {
 		wg.Go(func() {
 			for range each {
-				b, _ := r.Begin(Hold{Who: Who{Owner: fmt.Sprint(g)}, Resource: strings.Repeat("x", 300), Kind: Shared}, nil)
+				b, _ := r.Begin(
+					Hold{Who: Who{Owner: fmt.Sprint(g)}, Resource: strings.Repeat("x", 300), Kind: Shared},
+					nil,
+				)
 				b.Check()
 				b.End()
 			}
@@ -218,15 +221,17 @@ func TestReadRefuses(t *testing.T) {
 		"an empty file":        {[]string{"", head}, ""},
 		"a newer format":       {[]string{strings.Replace(head, "2", "3", 1)}, "line 1: a history in format 3"},
 		"another boot":         {[]string{head, strings.Replace(head, `"b"`, `"c"`, 1)}, "cannot be compared"},
-		"another clock":        {[]string{head, strings.Replace(head, "CLOCK_MONOTONIC", "sundial", 1)}, "cannot be compared"},
+		"another clock": {[]string{head, strings.Replace(head, "CLOCK_MONOTONIC", "sundial", 1)},
+			"cannot be compared"},
 		"no JSON":              {[]string{head + "begin\n"}, "line 2"},
 		"an unknown event":     {[]string{head + begin + `{"event":"pause","id":1}` + "\n"}, "line 3: an event"},
 		"an end without begin": {[]string{head + `{"event":"end","id":1}` + "\n"}, "line 2: an event"},
 		"begun twice":          {[]string{head + begin + begin}, "line 3: an event"},
-		"an end too early":     {[]string{head + begin + `{"event":"end","id":1,"at":4}` + "\n"}, "ends 1ns before it begins"},
-		"an unknown kind":      {[]string{head + strings.Replace(begin, "exclusive", "vague", 1)}, "no known kind"},
-		"no units":             {[]string{head + strings.Replace(begin, "exclusive", "semaphore", 1)}, "0 of 0 units"},
-		"a bad token":          {[]string{head + strings.Replace(begin, `"at"`, `"token":"x","at"`, 1)}, "line 2"},
+		"an end too early": {[]string{head + begin + `{"event":"end","id":1,"at":4}` + "\n"},
+			"ends 1ns before it begins"},
+		"an unknown kind": {[]string{head + strings.Replace(begin, "exclusive", "vague", 1)}, "unknown kind"},
+		"no units":        {[]string{head + strings.Replace(begin, "exclusive", "semaphore", 1)}, "0 of 0 units"},
+		"a bad token":     {[]string{head + strings.Replace(begin, `"at"`, `"token":"x","at"`, 1)}, "line 2"},
 	} {
 		dir := t.TempDir()
 		for i, text := range test.files {

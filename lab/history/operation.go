@@ -6,31 +6,31 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// An Outcome is what is known of an operation's end.
+// An Outcome is what is known about the end of an operation.
 type Outcome string
 
 // The outcomes.
 const (
 	Unknown      Outcome = ""             // it may have happened, and may still happen
 	Acknowledged Outcome = "acknowledged" // it has happened
-	Refused      Outcome = "refused"      // it has changed nothing, and never will
+	Refused      Outcome = "refused"      // it changed nothing, and never will
 )
 
-// An Operation is something that was done to a register under a lock: a read, or an update, which reads and then writes
-// something else. It lasts from before the first request to after the last response. Every update writes a value of its
-// own, and a register begins with the empty value.
+// An Operation is a read or an update of a register under a lock. An update reads a value and then writes another one.
+// An operation lasts from before its first request until after its last response. Every update writes a unique value,
+// and a register begins with the empty value.
 type Operation struct {
 	Who
 	Register string
 	Token    holdfast.Token
 	Update   bool
 	Old      string // what it has read
-	New      string // what an update writes; empty: it has not come to that
+	New      string // what an update writes; empty: it did not get that far
 	Outcome  Outcome
 	Interval
 }
 
-// String writes the operation for people, without its times.
+// String describes the operation, without its times.
 func (o Operation) String() string {
 	s := fmt.Sprintf("read of %q", o.Old)
 	if o.Update {
@@ -43,7 +43,7 @@ func (o Operation) String() string {
 	return s
 }
 
-// Call records that an operation begins now. Of o, the process, the times, the values and the outcome are filled in.
+// Call records that an operation begins now. Call fills in the process, the times, the values and the outcome of o.
 func (r *Recorder) Call(o Operation) *Calling {
 	c := &Calling{recorder: r, id: r.ids.Add(1)}
 	r.write(event{
@@ -59,12 +59,12 @@ type Calling struct {
 	id       uint64
 }
 
-// Sends records that an update has read old and is about to write new.
+// Sends records that an update read old and is about to write new.
 func (c *Calling) Sends(old, value string) {
 	c.recorder.write(event{Event: sent, ID: c.id, At: Now(), Old: old, New: value})
 }
 
-// Read records the end of a read, and what it has read.
+// Read records the end of a read, and what it read.
 func (c *Calling) Read(value string) {
 	c.recorder.write(event{Event: done, ID: c.id, At: Now(), Old: value})
 }
@@ -72,5 +72,5 @@ func (c *Calling) Read(value string) {
 // Wrote records that an update was acknowledged.
 func (c *Calling) Wrote() { c.recorder.write(event{Event: done, ID: c.id, At: Now()}) }
 
-// Refused records that the operation was refused. Of an operation whose end is not known, no end is recorded.
+// Refused records that the operation was refused. If the end of an operation is unknown, none is recorded.
 func (c *Calling) Refused() { c.recorder.write(event{Event: refused, ID: c.id, At: Now()}) }

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// A History is what one or more processes have recorded, each part in order of its beginning.
+// A History is what one or more processes recorded. Each part is sorted by beginning.
 type History struct {
 	Holds      []Hold
 	Waits      []Wait
@@ -37,8 +37,8 @@ func ReadDir(dir string) ([]Hold, error) {
 	return h.Holds, nil
 }
 
-// Load reads histories and merges them. The last line of a file may be incomplete, if its process was killed while it
-// wrote it.
+// Load reads histories and merges them. The last line of a file may be incomplete: its process may have been killed
+// while it wrote that.
 func Load(paths ...string) (*History, error) {
 	merged := &History{}
 	var first reader
@@ -79,11 +79,11 @@ type reader struct {
 	line   int
 	header *header
 	History
-	holding, waiting, calling map[uint64]int // which holds, waits and operations have not ended, by id
+	holding, waiting, calling map[uint64]int // the holds, waits and operations without an end, by id
 }
 
-// errMisfit is what is wrong with an event that cannot be.
-var errMisfit = errors.New("an event of no known kind, or that does not fit what came before")
+// errMisfit is the error for an impossible event.
+var errMisfit = errors.New("an event of unknown kind, or one that does not fit the events before it")
 
 func (r *reader) read() error {
 	text, err := os.ReadFile(r.path)
@@ -93,7 +93,7 @@ func (r *reader) read() error {
 	r.holding, r.waiting, r.calling = map[uint64]int{}, map[uint64]int{}, map[uint64]int{}
 	for line := range bytes.Lines(text) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			return nil // only the last line can be so
+			return nil // only the last line can be incomplete
 		}
 		r.line++
 		if r.header == nil {
@@ -114,7 +114,12 @@ func (r *reader) readHeader(line []byte) error {
 		return err
 	}
 	if h.History < oldVersion || h.History > version {
-		return fmt.Errorf("a history in format %d, and this program reads formats %d to %d", h.History, oldVersion, version)
+		return fmt.Errorf(
+			"a history in format %d, and this program reads formats %d to %d",
+			h.History,
+			oldVersion,
+			version,
+		)
 	}
 	r.header = h
 	return nil

@@ -10,18 +10,19 @@ import (
 	"time"
 )
 
-// stillEvery is how often a line says that a hold goes on. Asking more often is not written down each time.
+// stillEvery is the least time between two lines which record that a hold continues. More frequent checks are not all
+// recorded.
 const stillEvery = time.Millisecond
 
 // A Recorder writes the history of one process. It is safe for many goroutines.
 type Recorder struct {
 	process string
-	file    *os.File // takes each line in one piece
+	file    *os.File // each line is one write
 	ids     atomic.Uint64
 	failure atomic.Pointer[error] // the first line that could not be written
 }
 
-// Create starts a history in a new file of this folder. Process says who writes, for people.
+// Create starts a history in a new file in dir. The process is a name for reports.
 func Create(dir, process string) (*Recorder, error) {
 	boot, err := bootID()
 	if err != nil {
@@ -39,20 +40,20 @@ func Create(dir, process string) (*Recorder, error) {
 	return r, nil
 }
 
-// Begin records that h begins now, if its holder believes so: believed is asked now and whenever the hold is checked.
-// A lease of Holdfast believes while its Err is nil. Nil stands for a holder who never doubts. Of h, the process and
-// the times are filled in.
+// Begin records that h begins now, if believed returns true. It is called again whenever the hold is checked. For a
+// lease of Holdfast, it reports whether Err is nil. A nil function is always true. Begin fills in the process and the
+// times of h.
 func (r *Recorder) Begin(h Hold, believed func() bool) (b *Belief, ok bool) {
 	return r.BeginUntil(h, believed, nil)
 }
 
-// BeginUntil is Begin of a hold whose holder also says up to when it would believe if it heard nothing more, as the Until
-// of a lease does. Nil stands for a holder that does not say.
+// BeginUntil is Begin for a holder that also knows when its belief ends without further news, as Until of a lease
+// reports. A nil function means that this is unknown.
 func (r *Recorder) BeginUntil(h Hold, believed func() bool, until func() time.Time) (b *Belief, ok bool) {
 	if believed == nil {
 		believed = func() bool { return true }
 	}
-	at := Now() // before the question: the answer may be old when it comes
+	at := Now() // before the call: its result may be old when it returns
 	if !believed() {
 		return nil, false
 	}
@@ -65,7 +66,7 @@ func (r *Recorder) BeginUntil(h Hold, believed func() bool, until func() time.Ti
 	return b, true
 }
 
-// Close ends the history. Its error is the first one that recording met: then the history is not complete.
+// Close ends the history. It returns the first error of the recording: then the history is incomplete.
 func (r *Recorder) Close() error {
 	err := r.file.Close()
 	if failure := r.failed(); failure != nil {
@@ -96,17 +97,17 @@ func (r *Recorder) failed() error {
 type Belief struct {
 	recorder *Recorder
 	believed func() bool
-	until    func() time.Time // nil: the holder does not say
+	until    func() time.Time // nil: unknown
 	id       uint64
 
 	mu      sync.Mutex
 	last    Instant // when it was last believed
-	written Instant // what of that is written down
-	lost    Instant // when it was found to be believed no more
+	written Instant // the last that was recorded
+	lost    Instant // when the belief was found to have ended
 	over    bool
 }
 
-// Check asks the holder whether it still believes, and records it. Once it does not, it never will again.
+// Check checks whether the holder still believes, and records it. A belief that has ended never resumes.
 func (b *Belief) Check() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,8 +119,8 @@ func (b *Belief) Check() bool {
 	return !b.over
 }
 
-// End records the end of the hold. It is called before the lock is given back: the holder believes no longer than that.
-// If the holder has lost the lock before, the hold has ended when it was last believed.
+// End records the end of the hold. It is called before the lock is released: the belief lasts no longer than that. If
+// the holder lost the lock before, the hold ended when it was last believed.
 func (b *Belief) End() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,7 +134,7 @@ func (b *Belief) ask() {
 	if b.over {
 		return
 	}
-	at := Now() // before the question, as in Begin
+	at := Now() // before the call, as in Begin
 	if b.believed() {
 		b.last = at
 	} else {
@@ -141,11 +142,11 @@ func (b *Belief) ask() {
 	}
 }
 
-// promised is up to when the holder would believe, or a little less.
+// promised returns when the belief ends without further news, or a little earlier.
 func (b *Belief) promised() Instant {
 	if b.until == nil {
 		return 0
 	}
-	at := Now() // before the question: what passes meanwhile makes it less
+	at := Now() // before the call: time that passes meanwhile only makes it earlier
 	return at + Instant(time.Until(b.until()))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Wait says that a lock was asked for, and what came of it. It lasts from before the call to after its return.
+// A Wait is a request for a lock, with its outcome. It lasts from before the call to after its return.
 type Wait struct {
 	Who
 	Resource     string
@@ -14,11 +14,11 @@ type Wait struct {
 	Units, Limit int // of a semaphore
 	Interval
 	Granted bool
-	Token   holdfast.Token // of the grant; 0: the lock gives none, or it was not granted
-	Open    bool           // it lasted at least until End; how it ended is not known
+	Token   holdfast.Token // of the grant; 0: the lock has none, or it was not granted
+	Open    bool           // it lasted at least until End; how it ended is unknown
 }
 
-// Wait records that a lock is asked for now. Of w, the process, the times and the outcome are filled in.
+// Wait records that a lock is requested now. It fills in the process, the times and the outcome of w.
 func (r *Recorder) Wait(w Wait) *Waiting {
 	waiting := &Waiting{recorder: r, id: r.ids.Add(1)}
 	r.write(event{
@@ -45,8 +45,8 @@ func (w *Waiting) end(how string, token holdfast.Token) {
 	w.once.Do(func() { w.recorder.write(event{Event: how, ID: w.id, At: Now(), Token: token}) })
 }
 
-// An Arrival says that the store has put a claim into a line. The claim was sent after Begin, and its acknowledgement
-// was there before End. A hold of the claim has its ticket.
+// An Arrival records that the store put a claim into a queue. The claim was sent after Begin and acknowledged before
+// End. A hold of the claim has its ticket.
 type Arrival struct {
 	Who
 	Resource string
@@ -55,7 +55,7 @@ type Arrival struct {
 	Interval
 }
 
-// Arrive records an arrival, of which the process is filled in.
+// Arrive records an arrival. It fills in the process.
 func (r *Recorder) Arrive(a Arrival) {
 	r.write(event{
 		Event: arrived, ID: r.ids.Add(1), At: a.Begin, Acked: a.End, Client: a.Client, Owner: a.Owner,

@@ -11,7 +11,7 @@ type connection struct {
 	proxy  *Proxy
 	number uint64 // counts from 1
 	client net.Conn
-	server net.Conn // nil before it is there
+	server net.Conn // nil before it is connected
 	up     stream   // from the client to the server
 	down   stream   // and back
 	sent   []byte   // what the client sent first, for the classifier
@@ -38,7 +38,7 @@ func (c *connection) run() {
 	var dialer net.Dialer
 	server, err := dialer.DialContext(ctx, p.network, p.target)
 	if err != nil {
-		// That there is no server comes back like an answer: a fault may keep it, too.
+		// The failure to connect is returned like a response: a fault may hold it back, too.
 		c.down.push(nil)
 		c.down.deliver(c.client)
 		return
@@ -55,7 +55,7 @@ func (c *connection) run() {
 	c.down.deliver(c.client)
 }
 
-// heard looks at what the client sends, before it goes on.
+// heard inspects what the client sends, before it is forwarded.
 func (c *connection) heard(data []byte) {
 	p := c.proxy
 	if more := min(len(data), maxSniffed-len(c.sent)); p.classify != nil && more > 0 {
@@ -82,14 +82,15 @@ func (c *connection) finished(s *stream) {
 	c.close(c.server == nil)
 }
 
-// closeIfOver closes a connection on which both sides have ended, though the client is not to know of the server's.
+// closeIfOver closes a connection on which both sides have ended, even if the server's end is held back from the
+// client.
 func (c *connection) closeIfOver() {
 	if c.up.done && c.down.ended && c.down.hole {
 		c.close(true)
 	}
 }
 
-// close ends the connection, abruptly if that is a fault. What was held back on it is lost.
+// close ends the connection, abruptly if a fault does it. What was held back on it is lost.
 func (c *connection) close(abruptly bool) {
 	if c.closed {
 		return

@@ -3,21 +3,21 @@
 //
 //	p, err := proxy.Start("tcp", server)
 //	release := p.Hold(proxy.Replies | proxy.Pushes)
-//	// Requests land, and nobody hears of it.
+//	// Requests arrive, and no client gets a response.
 //	release()
 //
-// Every fault is in effect when its method returns, and lasts until the function that the method gave back is
-// called, or [Proxy.Heal]. Faults add up: bytes pass when no fault holds them any more.
+// Every fault is in effect when its method returns, and lasts until the function that the method returned is called, or
+// [Proxy.Heal]. Faults accumulate: bytes pass when no fault holds them.
 //
-// # What TCP promises stays true
+// # The guarantees of TCP remain
 //
-// A stream of bytes has no holes. So a connection that has lost a byte is silent in that direction from then on, and
-// is closed when the fault ends: a later answer must never be taken for the one that was lost. What is held back
-// arrives complete and in order, connection by connection.
+// A stream of bytes has no holes. So a connection that has lost a byte is silent in that direction from then on, and is
+// closed when the fault ends: a later response must never be taken for the one that was lost. Bytes that were held back
+// arrive completely and in order, connection by connection.
 //
 // # Late delivery
 //
-// Bytes that were held back are delivered even if the client has gone away meanwhile: they were sent, and a network
-// would deliver them. The end of the connection comes after them. What the server answers to nobody is read and
-// thrown away, so that the server never notices.
+// Bytes that were held back are delivered even if the client has disconnected meanwhile: they were sent, and a network
+// would deliver them. The end of the connection comes after them. Responses to a client that has disconnected are read
+// and discarded, so that the server does not notice.
 package proxy

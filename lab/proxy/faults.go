@@ -14,10 +14,10 @@ const (
 	Requests Flow = 1 << iota // what clients send
 	Replies                   // what the server sends, to connections that carry replies
 	Pushes                    // what the server sends, to connections that carry pushes
-	OnlyNew                   // not a flow of its own: the fault spares connections that there are already
+	OnlyNew                   // not a flow of its own: the fault spares existing connections
 
-	Down = Replies | Pushes // all that the server sends
-	All  = Requests | Down  // all there is
+	Down = Replies | Pushes // everything that the server sends
+	All  = Requests | Down  // everything
 )
 
 type faultKind uint8
@@ -37,8 +37,8 @@ type fault struct {
 	delay time.Duration
 }
 
-// Hold keeps bytes of these flows on their way until release. They are delivered when release returns, unless another
-// fault keeps them or the receiver does not read.
+// Hold holds bytes of these flows back until release. They are delivered when release returns, unless another fault
+// holds them or the receiver does not read.
 func (p *Proxy) Hold(flows Flow) (release func()) {
 	end := p.begin(&fault{kind: holding, flows: flows})
 	return func() {
@@ -47,20 +47,19 @@ func (p *Proxy) Hold(flows Flow) (release func()) {
 	}
 }
 
-// Silence swallows bytes of these flows. Connections stay open, and new ones are accepted. Those that have lost
-// something are closed when it ends.
+// Silence discards bytes of these flows. Connections stay open, and new ones are accepted. Those that have lost bytes
+// are closed when the fault ends.
 func (p *Proxy) Silence(flows Flow) (end func()) {
 	return p.begin(&fault{kind: silencing, flows: flows})
 }
 
-// Delay delivers bytes of these flows later by d. What is on its way when it ends still takes its time.
+// Delay delivers bytes of these flows later by d. Bytes that are under way when it ends are still delayed.
 func (p *Proxy) Delay(flows Flow, d time.Duration) (end func()) {
 	return p.begin(&fault{kind: delaying, flows: flows, delay: d})
 }
 
-// LoseReplies lets the next n requests through and swallows what the server answers. A request is whatever a client
-// sends on a connection that has not lost anything yet. Such a connection stays silent until its client closes it, or
-// Heal does.
+// LoseReplies forwards the next n requests and discards the responses. A request is anything that a client sends on a
+// connection that has not lost anything yet. Such a connection stays silent until its client closes it, or Heal does.
 func (p *Proxy) LoseReplies(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,23 +74,23 @@ func (p *Proxy) CloseAll() {
 	p.closeConnections()
 }
 
-// Refuse breaks new connections as soon as they are made. Those that there are go on.
+// Refuse breaks new connections as soon as they are made. Existing ones continue.
 func (p *Proxy) Refuse() (end func()) {
 	p.settle()
 	return p.begin(&fault{kind: refusing})
 }
 
-// Cut breaks all connections and new ones as soon as they are made. What was held back is lost.
+// Cut breaks all connections, and new ones as soon as they are made. What was held back is lost.
 func (p *Proxy) Cut() (mend func()) {
 	mend = p.begin(&fault{kind: refusing})
 	p.mu.Lock()
 	p.closeConnections()
 	p.mu.Unlock()
-	p.settle() // a connection of before must not be accepted after mend
+	p.settle() // an earlier connection must not be accepted after mend
 	return mend
 }
 
-// Heal ends all faults. What was held back is delivered, and connections that have lost something are closed.
+// Heal ends all faults. Bytes that were held back are delivered, and connections that have lost bytes are closed.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	clear(p.faults)
@@ -121,7 +120,7 @@ func (p *Proxy) begin(f *fault) (end func()) {
 	})
 }
 
-// mend lets go what no fault keeps any more.
+// mend releases what no fault holds any more.
 func (p *Proxy) mend() {
 	for c := range p.conns {
 		for _, s := range c.streams() {
@@ -133,8 +132,8 @@ func (p *Proxy) mend() {
 	}
 }
 
-// drain waits until everything has been delivered that came in before and that nothing keeps. A receiver that does not
-// read holds it up only for a while.
+// drain waits until everything is delivered that was received before and that no fault holds. It waits only for a
+// limited time for a receiver that does not read.
 func (p *Proxy) drain() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +160,7 @@ func (p *Proxy) drain() {
 	}
 }
 
-// any reports whether there is a fault of this kind that fits.
+// any reports whether there is a matching fault of this kind.
 func (p *Proxy) any(kind faultKind, fits func(*fault) bool) bool {
 	for f := range p.faults {
 		if f.kind == kind && fits(f) {
@@ -175,7 +174,7 @@ func (p *Proxy) refuses() bool { return p.any(refusing, func(*fault) bool { retu
 
 func (p *Proxy) holds(s *stream) bool { return p.any(holding, s.touchedBy) }
 
-// silences reports whether everything is lost that s carries. A stream that also carries something else is spared.
+// silences reports whether everything that s carries is discarded. A stream that also carries something else is spared.
 func (p *Proxy) silences(s *stream) bool {
 	return p.any(silencing, func(f *fault) bool { return s.touchedBy(f) && s.carries&^f.flows == 0 })
 }
@@ -189,5 +188,5 @@ func (p *Proxy) delays(s *stream) (d time.Duration) {
 	return d
 }
 
-// touchedBy reports whether a fault concerns something that s carries.
+// touchedBy reports whether a fault affects something that s carries.
 func (s *stream) touchedBy(f *fault) bool { return s.conn.number > f.after && s.carries&f.flows != 0 }

@@ -2,9 +2,8 @@ package proxy
 
 import "sync"
 
-// A Link is a proxy in the hands of the suite in store/storetest: it implements storetest.Link for a store whose only
-// way to its server is this proxy. Where replies and pushes share a connection, it holds both back together and
-// drops neither.
+// A Link implements storetest.Link with a proxy, for a store whose only connection to its server is through this proxy.
+// Where replies and pushes share a connection, it holds both back together and drops neither.
 type Link struct {
 	proxy *Proxy
 
@@ -14,20 +13,20 @@ type Link struct {
 	resume func() // ends the dropping of pushes; nil: they are not dropped
 }
 
-// Link gives the proxy into the hands of the suite. There is one for each proxy, and one proxy for each client.
+// Link returns a storetest.Link that controls the proxy. There is one for each proxy, and one proxy for each client.
 func (p *Proxy) Link() *Link { return &Link{proxy: p} }
 
-// HoldRequests keeps requests on their way to the server until release. They then land even if their callers have
-// given up, and also if they have closed the connection.
+// HoldRequests holds requests back until release. They then arrive even if their callers have given up or closed the
+// connection.
 func (l *Link) HoldRequests() (release func()) { return l.proxy.Hold(Requests) }
 
-// HoldReplies lets requests land and keeps their answers on the way back until release.
+// HoldReplies lets requests arrive and holds their responses back until release.
 func (l *Link) HoldReplies() (release func()) { return l.proxy.Hold(Replies) }
 
-// HoldPushes keeps pushes on their way to the client until release.
+// HoldPushes holds pushes back until release.
 func (l *Link) HoldPushes() (release func()) { return l.proxy.Hold(Pushes) }
 
-// DropPushes loses every push while it is on. A connection that has lost one is closed when it is off again.
+// DropPushes discards every push while it is on. A connection that has lost one is closed when it is off again.
 func (l *Link) DropPushes(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +39,7 @@ func (l *Link) DropPushes(on bool) {
 	}
 }
 
-// Cut breaks the connection. Calls fail, also those under way. What was held back is lost for ever.
+// Cut breaks the connection. Calls fail, also those under way. Messages that were held back are lost for good.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +52,7 @@ func (l *Link) cut() {
 	}
 }
 
-// Heal undoes Cut. What holds requests or answers back goes on doing so.
+// Heal undoes Cut. Requests and responses that are held back stay so.
 func (l *Link) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +62,7 @@ func (l *Link) Heal() {
 	}
 }
 
-// Kill is the end of the client: the link is cut and never heals.
+// Kill ends the client as a crash would: the link is cut for good.
 func (l *Link) Kill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,15 +11,14 @@ import (
 
 // Limits of a proxy.
 const (
-	maxHeld       = 16 << 20        // bytes held back in one direction of a connection; then its sender has to wait
+	maxHeld       = 16 << 20        // bytes held back in one direction of a connection; then its sender is blocked
 	maxSniffed    = 4 << 10         // bytes of a client that are shown to the classifier
 	dialPatience  = 5 * time.Second // how long the server may take to accept
 	markPatience  = time.Second     // how long the proxy waits for its own connection
 	drainPatience = time.Second     // how long a release waits for a receiver that does not read
 )
 
-// A Proxy listens on a loopback port and forwards what comes there to its target. Its methods may be called by many
-// goroutines.
+// A Proxy listens on a loopback port and forwards connections to its target. Its methods are safe for concurrent use.
 type Proxy struct {
 	network, target string
 	classify        func(sent []byte) Flow
@@ -39,18 +38,18 @@ type Proxy struct {
 	}
 }
 
-// An Option changes how a proxy works.
+// An Option configures a proxy.
 type Option func(*Proxy)
 
-// Classify has the proxy ask, when a client sends something, what the server will send on that connection: [Replies],
-// [Pushes], or both; 0 says that it is not known yet. Shown to fn is what the client has sent so far, up to 4 KiB.
-// Without it, and until it is known, every connection may carry both. See [RESP2].
+// Classify sets the function that reports what the server will send on a connection: [Replies], [Pushes], or both; 0
+// means that it is not known yet. It is called when a client sends something, with what the client has sent so far, up
+// to 4 KiB. Without it, and while the result is 0, a connection may carry both. See [RESP2].
 func Classify(fn func(sent []byte) Flow) Option {
 	return func(p *Proxy) { p.classify = fn }
 }
 
-// Start starts a proxy to a server that listens on this network, "tcp" or "unix", and address. It lets everything
-// pass. The server need not be there yet.
+// Start starts a proxy to a server that listens on this network, "tcp" or "unix", and address. It forwards everything.
+// The server need not be running yet.
 func Start(network, address string, options ...Option) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,17 +67,18 @@ func Start(network, address string, options ...Option) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where the proxy listens, as host:port. It stays the same whatever happens.
+// Addr returns the address of the proxy, as host:port. It never changes.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Connections is how many connections there are, also those whose client has gone away while something is held back.
+// Connections returns the number of connections, including those whose client has disconnected while something is held
+// back.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns)
 }
 
-// Held is how many bytes of these flows have come in and are not delivered yet.
+// Held returns how many bytes of these flows were received and are not delivered yet.
 func (p *Proxy) Held(flows Flow) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *Proxy) Held(flows Flow) int {
 	return total
 }
 
-// Close cuts all connections and returns when nothing of the proxy runs any more.
+// Close cuts all connections and returns when all goroutines of the proxy have ended.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -115,7 +115,7 @@ func (p *Proxy) accept() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			time.Sleep(time.Millisecond) // out of file descriptors, or the client was quicker to leave
+			time.Sleep(time.Millisecond) // out of file descriptors, or the client has already disconnected
 		case p.isMark(conn):
 			_ = conn.Close()
 		default:
@@ -137,15 +137,15 @@ func (p *Proxy) admit(client net.Conn) {
 	p.running.Go(c.run)
 }
 
-// settle returns when every connection that was made before has been admitted or refused. A client's connection is
-// made by the kernel, and may wait to be accepted while the client already uses it. Connections are accepted in
-// order, so the proxy makes one to itself and waits for that.
+// settle returns when every connection made before the call has been admitted or refused. A client's connection is made
+// by the kernel, and may wait to be accepted while the client already uses it. Connections are accepted in order, so
+// the proxy makes one to itself and waits for that.
 func (p *Proxy) settle() {
 	p.mu.Lock()
 	closed := p.closed
 	p.mu.Unlock()
 	if closed {
-		return // the port may be somebody else's by now
+		return // the port may belong to another process by now
 	}
 	p.marks.Lock() // so that the mark is known before it is accepted
 	conn, err := net.DialTimeout("tcp", p.Addr(), markPatience)
@@ -197,9 +197,9 @@ func reset(conn net.Conn) {
 
 var subscribes = regexp.MustCompile(`(?i)\r\n[PS]?SUBSCRIBE\r\n`)
 
-// RESP2 classifies connections to a Redis server by a client that speaks RESP2. A connection that has subscribed to
-// anything carries only pushes, since in RESP2 it can do nothing else. With RESP3 they share a connection, and there
-// is nothing to classify.
+// RESP2 classifies the connections of a RESP2 client to a Redis server, for [Classify]. A connection with a
+// subscription carries only pushes, since RESP2 allows nothing else on it. With RESP3, replies and pushes share a
+// connection, and there is nothing to classify.
 func RESP2(sent []byte) Flow {
 	if subscribes.Match(sent) {
 		return Pushes

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A stream is one direction of a connection. One goroutine receives into its queue, always, and one delivers from it
-// when it may. So a client can leave while its bytes are held back, and they are not lost. All fields are guarded by
-// the proxy's mutex.
+// A stream is one direction of a connection. One goroutine always receives into its queue, and one delivers from it
+// when it may. So a client can disconnect while its bytes are held back, and they are not lost. All fields are guarded
+// by the proxy's mutex.
 type stream struct {
 	conn    *connection
 	carries Flow
@@ -19,12 +19,12 @@ type stream struct {
 	size      int    // bytes in the queue
 	arrived   uint64 // chunks so far
 	delivered uint64 // of them
-	hole      bool   // it has lost something, and so all that follows
-	ended     bool   // nothing more comes in
+	hole      bool   // it has lost bytes, and therefore loses all that follow
+	ended     bool   // nothing more will be received
 	done      bool   // all was delivered, up to the end
 }
 
-// A chunk is bytes that came in together, or the end of the stream.
+// A chunk is bytes that were received together, or the end of the stream.
 type chunk struct {
 	data []byte    // nil: the end
 	due  time.Time // not before
@@ -34,7 +34,7 @@ func (s *stream) init(c *connection, carries Flow) {
 	s.conn, s.carries, s.changed = c, carries, sync.NewCond(&c.proxy.mu)
 }
 
-// receive takes in what comes from a socket until its end.
+// receive reads from a socket until its end.
 func (s *stream) receive(from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -43,13 +43,13 @@ func (s *stream) receive(from net.Conn) {
 			s.push(bytes.Clone(buf[:n]))
 		}
 		if err != nil {
-			s.push(nil) // an abrupt end too: it must not overtake what came before
+			s.push(nil) // an abrupt end too: it must not overtake the bytes before it
 			return
 		}
 	}
 }
 
-// push takes in bytes, or nil for the end.
+// push appends bytes, or nil for the end.
 func (s *stream) push(data []byte) {
 	p := s.conn.proxy
 	p.mu.Lock()
@@ -72,8 +72,8 @@ func (s *stream) push(data []byte) {
 	s.changed.Broadcast()
 }
 
-// deliver passes on to a socket what may pass, until the end. A receiver that is gone makes no difference to the
-// sender: what is sent to it is thrown away.
+// deliver writes what may pass to a socket, until the end. If the receiver has disconnected, the sender does not
+// notice: the bytes are discarded.
 func (s *stream) deliver(to net.Conn) {
 	p := s.conn.proxy
 	gone := false
@@ -100,7 +100,7 @@ func (s *stream) deliver(to net.Conn) {
 	}
 }
 
-// next waits for the next chunk that may pass. It is not ok if the connection was closed.
+// next waits for the next chunk that may pass. It returns false if the connection was closed.
 func (s *stream) next() (c chunk, ok bool) {
 	p := s.conn.proxy
 	p.mu.Lock()
@@ -127,7 +127,7 @@ func (s *stream) next() (c chunk, ok bool) {
 	return chunk{}, false
 }
 
-// flowing says whether what is in the queue is passed on now, or being passed on.
+// flowing reports whether what is in the queue is being delivered, or may be.
 func (s *stream) flowing() bool {
 	if s.conn.closed || s.done {
 		return false

@@ -77,7 +77,10 @@ func TestInBrowser(t *testing.T) {
 		if !strings.Contains(s.Title, "<script>document.title='owned'</script>") || s.Scripts != 2 {
 			t.Errorf("the title is %q, and there are %d scripts", s.Title, s.Scripts)
 		}
-		if !slices.ContainsFunc(s.Cells, func(c string) bool { return strings.Contains(c, `\u202e  </script><script>`) }) {
+		if !slices.ContainsFunc(
+			s.Cells,
+			func(c string) bool { return strings.Contains(c, `\u202e  </script><script>`) },
+		) {
 			t.Errorf("the name is in none of %q", s.Cells)
 		}
 		if s.Overflow {
@@ -107,7 +110,10 @@ func TestInBrowser(t *testing.T) {
 		if len(console) == 0 || !strings.Contains(console[0], "the console is heard") {
 			t.Fatalf("nothing is heard of the console: %q", console)
 		}
-		others := slices.DeleteFunc(console[1:], func(line string) bool { return strings.Contains(line, "elsewhere.test") })
+		others := slices.DeleteFunc(
+			console[1:],
+			func(line string) bool { return strings.Contains(line, "elsewhere.test") },
+		)
 		if len(others) > 0 {
 			t.Errorf("%q", others)
 		}
@@ -115,7 +121,8 @@ func TestInBrowser(t *testing.T) {
 }
 
 func checkBroken(t *testing.T, s seen) {
-	if s.Verdict != "broken" || s.NoViolations || len(s.Violations) != 1 || s.Red < 100 || s.Scripts != 2 || s.Overflow {
+	if s.Verdict != "broken" || s.NoViolations || len(s.Violations) != 1 || s.Red < 100 || s.Scripts != 2 ||
+		s.Overflow {
 		t.Errorf("%+v", s)
 	}
 	for _, want := range []string{"400ms", "stock", "process 0/a with token 2560", "process 1/b with token 2816"} {
@@ -131,7 +138,8 @@ func checkBroken(t *testing.T, s seen) {
 		t.Errorf("a click goes from %q to %q with %q", s.Range, s.Jumped, s.JumpedTip)
 	}
 	for key, want := range map[string]string{
-		"0": "0s to 1s of 1s", "+": "250ms to 750ms of 1s", "ArrowLeft": "150ms to 650ms of 1s", "n": "200ms to 700ms of 1s",
+		"0": "0s to 1s of 1s", "+": "250ms to 750ms of 1s", "ArrowLeft": "150ms to 650ms of 1s",
+		"n": "200ms to 700ms of 1s",
 		"-": "0s to 1s of 1s", "ArrowDown": "process 0/a", ".": "token 2560",
 	} {
 		if !strings.Contains(s.Keys[key], want) {

@@ -1,7 +1,7 @@
-// Package report tells what happened in a run of the lab.
+// Package report describes what happened in a run of the lab.
 //
-// A [Run] is plain data: workers with what they did and when, faults, and what each check has found. The code that
-// plays a run fills it in, and the verdict follows from its checks:
+// A [Run] is plain data: workers with what they did and when, faults, and the findings of each check. The code that
+// carries out a run fills it in, and the verdict follows from its checks:
 //
 //	run := &report.Run{
 //		Title: "verify", Store: masked, Command: command, Seed: seed, Started: started, Interval: interval,
@@ -11,8 +11,8 @@
 //		len(holds), check.Overlap(holds))
 //	err := run.WriteText(os.Stdout)
 //
-// What comes from outside, such as names of workers and resources, may contain anything: all forms show it as text, and
-// escape what cannot be printed.
+// Names of workers and resources may contain anything: all formats show them as text, and escape what cannot be
+// printed.
 //
 // # The page
 //

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// Worker returns the worker of this name. It adds it after the others if there is none.
+// Worker returns the worker of this name. If there is none, it appends one.
 func (r *Run) Worker(who history.Who) *Worker {
 	for _, w := range r.Workers {
 		if w.Who == who {

@@ -71,7 +71,9 @@ func TestPageNeedsNothing(t *testing.T) {
 	if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") {
 		t.Errorf("the policy allows too much: %s", policy)
 	}
-	loads := regexp.MustCompile(`(?i)https?:|//[a-z]|src=|url\(|@import|\bimport\b|fetch\(|XMLHttp|href="[^#"]+"|style="`)
+	loads := regexp.MustCompile(
+		`(?i)https?:|//[a-z]|src=|url\(|@import|\bimport\b|fetch\(|XMLHttp|href="[^#"]+"|style="`,
+	)
 	text = strings.Replace(text, `href="data:,"`, "", 1)
 	text = strings.Replace(text, "redis://user:***@127.0.0.1:6379", "", 1)
 	if found := loads.FindAllString(text, -1); found != nil {

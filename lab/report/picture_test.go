@@ -44,8 +44,10 @@ func parts(t *testing.T, picture string) map[string]int {
 func TestPicture(t *testing.T) {
 	picture := written(t, brokenRun().WriteSVG)
 	n := parts(t, picture)
-	if n["violation"] != 2+1 || n["between"] != 1 || n["holding"] != 3+1 || n["on-holding"] != 3 || n["paused"] != 1+1 ||
-		n["fault"] != 1+1 || n["name"] != 2 || n["caption bad"] != 1 || n["lost"] != 0 { // one of each is in the legend
+	if n["violation"] != 2+1 || n["between"] != 1 || n["holding"] != 3+1 || n["on-holding"] != 3 ||
+		n["paused"] != 1+1 ||
+		n["fault"] != 1+1 || n["name"] != 2 || n["caption bad"] != 1 ||
+		n["lost"] != 0 { // one of each is in the legend
 		t.Errorf("%v in %s", n, picture)
 	}
 	for _, want := range []string{

@@ -35,8 +35,9 @@ func exclusive(who history.Who, ticket uint64, v history.Interval) history.Hold 
 // fabricated is a run of these holds, judged by the checks of package check.
 func fabricated(holds ...history.Hold) *Run {
 	r := &Run{
-		Title: "A fabricated run", Store: "redis://user:***@127.0.0.1:6379", Command: "holdfast lab run fabricated --seed 7",
-		Seed: 7, Started: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Interval: ms(0, 1000), Operations: len(holds),
+		Title: "A fabricated run", Store: "redis://user:***@127.0.0.1:6379",
+		Command: "holdfast lab run fabricated --seed 7",
+		Seed:    7, Started: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Interval: ms(0, 1000), Operations: len(holds),
 	}
 	r.AddHolds(holds)
 	r.AddCheck("mutual exclusion", "Holds that exclude each other are never believed at once.", len(holds),
@@ -109,7 +110,8 @@ func TestAddHolds(t *testing.T) {
 			{State: Holding, Interval: ms(3, 4), Resource: "stock", Kind: history.Exclusive, Token: 2 << 8},
 		}},
 		{b, []Span{{
-			State: Holding, Interval: ms(7, 9), Open: true, Resource: "pool", Kind: history.Semaphore, Units: 2, Limit: 3,
+			State: Holding, Interval: ms(7, 9), Open: true, Resource: "pool", Kind: history.Semaphore, Units: 2,
+			Limit: 3,
 		}}},
 	}
 	if !reflect.DeepEqual(r.Workers, want) {
@@ -128,7 +130,8 @@ func TestAddHistory(t *testing.T) {
 	lost.Lost = ms(0, 8).End
 	operation := func(update bool, outcome history.Outcome, v history.Interval) history.Operation {
 		return history.Operation{
-			Who: a, Register: "account", Token: 256, Update: update, Old: "v1", New: "v2", Outcome: outcome, Interval: v,
+			Who: a, Register: "account", Token: 256, Update: update, Old: "v1", New: "v2", Outcome: outcome,
+			Interval: v,
 		}
 	}
 	r := &Run{}
@@ -249,7 +252,8 @@ func TestJSONNames(t *testing.T) {
 		"faults": [{"name": "pause", "target": "process 0", "begin": 250000000, "end": 450000000,
 			"proof": "it answered nothing"}],
 		"checks": [{
-			"name": "mutual exclusion", "property": "Holds that exclude each other are never believed at once.", "judged": 3,
+			"name": "mutual exclusion", "property": "Holds that exclude each other are never believed at once.",
+			"judged": 3,
 			"findings": [{
 				"rule": "exclusion", "resource": "stock", "begin": 400000000, "end": 500000000,
 				"holds": [

@@ -17,7 +17,7 @@ import (
 const maxTextFindings = 5
 
 // WriteText writes the run for a terminal: the verdict, what each check has judged and found, the faults, and how to
-// repeat it. Names from outside do nothing to the terminal.
+// repeat it. Control characters in names are escaped.
 func (r *Run) WriteText(w io.Writer) error {
 	t := &textWriter{run: r}
 	t.heading()
@@ -32,7 +32,7 @@ func (r *Run) WriteText(w io.Writer) error {
 	return nil
 }
 
-// A textWriter gathers the text of a run.
+// A textWriter collects the text of a run.
 type textWriter struct {
 	bytes.Buffer
 	run *Run
@@ -105,7 +105,7 @@ func (t *textWriter) figures() {
 // A fact is one of the things that are said about a run as a whole.
 type fact struct{ Name, Value string }
 
-// facts returns what is known of the run.
+// facts returns the facts about the run.
 func (r *Run) facts() []fact {
 	began := ""
 	if !r.Started.IsZero() {
@@ -134,8 +134,11 @@ func (r *Run) Conclusion() string {
 		return fmt.Sprintf("The checks found %s in %s under %s. Each one proves that a promise was broken.",
 			count(n, "violation"), operations, faults)
 	case Held:
-		return fmt.Sprintf("The checks found no violation in %s under %s. What did not happen in this run is not proven.",
-			operations, faults)
+		return fmt.Sprintf(
+			"The checks found no violation in %s under %s. What did not happen in this run is not proven.",
+			operations,
+			faults,
+		)
 	default:
 		return "Nothing is proven either way: a check has judged no event, or there was none."
 	}
@@ -174,7 +177,7 @@ func (r *Run) describe(h history.Hold) string {
 	return s
 }
 
-// String writes the figure with its unit.
+// String returns the figure with its unit.
 func (f Figure) String() string {
 	return strings.TrimSpace(strconv.FormatFloat(f.Value, 'f', -1, 64) + " " + f.Unit)
 }

@@ -1,19 +1,19 @@
 package report
 
-// A Verdict is what the checks of a run say together.
+// A Verdict is the combined result of the checks of a run.
 type Verdict string
 
 // The verdicts.
 const (
-	// Held means that each check has judged events, and none has found a violation. It is no proof that there are none.
+	// Held means that each check judged events and none found a violation. It does not prove that there are none.
 	Held Verdict = "held"
-	// Broken means that a check has found a violation, which is a proof.
+	// Broken means that a check found a violation, which is a proof.
 	Broken Verdict = "broken"
-	// Undecided means that nothing was found, but that a check has judged nothing, or that there is no check.
+	// Undecided means that nothing was found, but that a check judged nothing, or that there is no check.
 	Undecided Verdict = "undecided"
 )
 
-// Verdict computes the verdict from the checks. Those for calibration have no part in it.
+// Verdict computes the verdict from the checks. Those for calibration are ignored.
 func (r *Run) Verdict() Verdict {
 	checks, empty := 0, 0
 	for _, c := range r.Checks {

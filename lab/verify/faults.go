@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
-// A fault is something that can be broken for a while.
+// A fault is something that can be broken for a time.
 type fault struct {
 	name   string // as in --faults
-	about  string // what is done, in a few words
+	about  string // what it does, in a few words
 	beyond string // why the store's guarantees do not cover it; empty: they do
 	lasts  func(r *rand.Rand, ttl time.Duration) time.Duration
-	// strike does it, waits for as long as it lasts or until ctx is done, and mends it. It says to whom it was done, and
-	// how that is known.
+	// strike causes the fault, waits for as long as it lasts or until ctx is done, and undoes it. It returns the
+	// target, and the proof that the fault happened.
 	strike func(ctx context.Context, s *stage, with Strike) (target, proof string, err error)
 }
 
@@ -32,26 +32,34 @@ func moreThanTTL(r *rand.Rand, ttl time.Duration) time.Duration { return between
 
 func anyTime(r *rand.Rand, ttl time.Duration) time.Duration { return between(r, ttl/4, ttl*2) }
 
-// workerFaults are those that are done to workers.
+// workerFaults returns the faults of workers.
 func workerFaults() []fault {
 	faults := []fault{
 		{name: "kill", about: "a worker is killed with -9 and replaced", lasts: moment, strike: strikeKill},
 		{name: "starve", about: "busy processes take the processors away", lasts: lessThanTTL, strike: strikeStarve},
 	}
 	if child.CanPause {
-		faults = append(faults,
-			fault{name: "pause", about: "a worker stands still for longer than the ttl", lasts: moreThanTTL, strike: strikePause},
+		faults = append(
+			faults,
+			fault{
+				name:   "pause",
+				about:  "a worker stands still for longer than the ttl",
+				lasts:  moreThanTTL,
+				strike: strikePause,
+			},
 			fault{
 				name: pauseWriter, about: "a worker stands still between reading a register and writing it",
 				lasts: moreThanTTL, strike: strikePauseWriter,
-			})
+			},
+		)
 	}
 	return faults
 }
 
-// connectionFaults are those that are done to the connections of one worker, in its proxies.
+// connectionFaults returns the faults of the connections of one worker, in its proxies.
 func connectionFaults() []fault {
-	through := func(do func(p *proxy.Proxy, with Strike) (undo func())) func(context.Context, *stage, Strike) (string, string, error) {
+	through := func(do func(p *proxy.Proxy, with Strike) (undo func())) func(context.Context, *stage, Strike) (string,
+		string, error) {
 		return func(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
 			slot := s.slots[with.Worker]
 			defer slot.ways.each(func(p *proxy.Proxy) func() { return do(p, with) })()
@@ -72,7 +80,8 @@ func connectionFaults() []fault {
 			strike: through(func(p *proxy.Proxy, with Strike) func() { return p.Delay(proxy.All, with.For/8) }),
 		},
 		{
-			name: "late", about: "requests of a worker, or replies to it, arrive after its claims have expired", lasts: moreThanTTL,
+			name: "late", about: "requests of a worker, or replies to it, arrive after its claims have expired",
+			lasts: moreThanTTL,
 			strike: through(func(p *proxy.Proxy, with Strike) func() {
 				return p.Hold([]proxy.Flow{proxy.Requests, proxy.Down}[with.Which%2])
 			}),
@@ -86,20 +95,20 @@ func strikePause(ctx context.Context, s *stage, with Strike) (target, proof stri
 
 const (
 	writerPatience = 20 * time.Second // for a worker that is about to write
-	// overtakePatience is for another that takes its place, beyond what a store needs for that. A file may stay locked
-	// for as long as the worker stands still.
+	// overtakePatience is for another worker to overtake it, beyond the time of a takeover. A file may stay locked for
+	// as long as the worker is stopped.
 	overtakePatience = 3 * time.Second
 )
 
-// pauseWriter is the name of the fault that only a fence helps against. A strike with unfenced as its remainder by two is
-// aimed at the register without one.
+// pauseWriter is the name of the fault that only a fence can handle. If Which%2 of a strike is unfenced, its target is
+// the register without a fence.
 const (
 	pauseWriter = "pause-writer"
 	unfenced    = 1
 )
 
-// strikePauseWriter stops a worker between its read of a register and its write, for as long as the strike says and until
-// another worker has read the register meanwhile.
+// strikePauseWriter stops a worker between its read of a register and its write, for the time of the strike and until
+// another worker has read the register.
 func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
 	register := fencedRegister
 	if with.Which%2 == unfenced {
@@ -107,7 +116,7 @@ func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proo
 	}
 	p, err := s.stopWriter(ctx, register)
 	if p == nil || err != nil {
-		return "nobody", "", err // nobody came to write: there is nothing to do
+		return "nobody", "", err // no worker was about to write: there is nothing to do
 	}
 	s.note(p.name, paused, func() {
 		if err = sleep(ctx, with.For); err != nil {
@@ -122,8 +131,8 @@ func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proo
 	return p.name, proof, errors.Join(err, p.resume())
 }
 
-// stopWriter stops the next worker that reads a register in order to write it, before it has the value. It is nil if none
-// does so.
+// stopWriter stops the next worker that reads a register in order to write it, before it gets the value. It returns nil
+// if there is none.
 func (s *stage) stopWriter(ctx context.Context, register string) (*process, error) {
 	waiting, cancel := context.WithTimeout(ctx, writerPatience)
 	defer cancel()
@@ -131,7 +140,7 @@ func (s *stage) stopWriter(ctx context.Context, register string) (*process, erro
 	var p *process
 	s.guard.arm(register, func(name string) {
 		if p = s.processOf(name); p == nil {
-			caught <- nil // it is being killed, and its write does not come
+			caught <- nil // it is being killed, and will not write
 			return
 		}
 		caught <- p.pause()

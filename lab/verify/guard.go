@@ -16,13 +16,14 @@ import (
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
-// The registers: one behind a fence, and one that lets everybody write.
+// The registers: one behind a fence, and one that accepts every write.
 const (
 	fencedRegister   = "register"
 	unfencedRegister = "register without a fence"
 )
 
-// A guard keeps the registers of a run in the process that no fault is done to. Workers reach it by a Unix socket.
+// A guard keeps the registers of a run in the process that is not a target of faults. Workers connect to it by a Unix
+// socket.
 type guard struct {
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -32,14 +33,14 @@ type guard struct {
 	registers map[string]*register
 }
 
-// A register is a value, and perhaps a fence before it.
+// A register is a value with an optional fence.
 type register struct {
 	gate  *fence.Gate // nil: there is none
 	value string
 
-	writer  string          // the process that has read last, to write
+	writer  string          // the process that read last in order to write
 	entered history.Instant // when that was; 0: it has been written since
-	trap    trap            // for the next that does so; nil: there is none
+	trap    trap            // for the next one; may be nil
 }
 
 // A guardRequest is a line that a worker sends. A guardReply is the response.
@@ -90,7 +91,7 @@ func (g *guard) accept() {
 }
 
 func (g *guard) serve(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // whoever it was has gone
+	defer conn.Close() //nolint:errcheck // the worker has disconnected
 	from, to := json.NewDecoder(conn), json.NewEncoder(conn)
 	for {
 		var r guardRequest
@@ -107,7 +108,7 @@ func (g *guard) serve(conn net.Conn) {
 	}
 }
 
-// handle does what a request asks for, in one step.
+// handle carries out a request atomically.
 func (g *guard) handle(r *guardRequest) (reply guardReply) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,14 +137,14 @@ func (g *guard) handle(r *guardRequest) (reply guardReply) {
 // A trap is called with the process that reads a register in order to write it, before it gets the value.
 type trap func(process string)
 
-// arm has the next process that reads a register in order to write it fall into a trap.
+// arm sets the trap for the next process that reads a register in order to write it.
 func (g *guard) arm(name string, t trap) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.registers[name].trap = t
 }
 
-// disarm takes the trap of a register away. It reports false if it was sprung before.
+// disarm removes the trap of a register. It returns false if it was already sprung.
 func (g *guard) disarm(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,7 +154,7 @@ func (g *guard) disarm(name string) bool {
 	return armed
 }
 
-// sprung is the trap that a request has sprung, or nil.
+// sprung returns the trap that a request has sprung, or nil.
 func (g *guard) sprung(r *guardRequest) trap {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -174,7 +175,7 @@ func (g *guard) writes(name, process string) bool {
 	return reg.entered != 0 && reg.writer == process
 }
 
-// await waits until something is so at the guard. It reports false if ctx is done before.
+// await waits until a condition holds. It returns false if ctx is done before.
 func (g *guard) await(ctx context.Context, isSo func() bool) bool {
 	for !isSo() {
 		if sleep(ctx, time.Millisecond) != nil {

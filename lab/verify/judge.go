@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lab/report"
 )
 
-// newRun is a report that says what was tried.
+// newRun returns a report with the parameters of the run.
 func (s *stage) newRun(started time.Time) *report.Run {
 	r := &report.Run{
 		Title: "holdfast verify", Store: s.can.Store, Command: s.plan.Again, Seed: s.plan.Seed,
@@ -25,7 +25,7 @@ func (s *stage) newRun(started time.Time) *report.Run {
 	return r
 }
 
-// judge fills the report with what was recorded, and with what the checkers say to it.
+// judge fills the report with what was recorded, and with the results of the checks.
 func (s *stage) judge(run *report.Run, h *history.History, total contend.Report, lines []holdfast.Queue) {
 	run.Operations = len(h.Waits) + len(h.Operations)
 	run.AddHistory(h)
@@ -33,9 +33,13 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 		run.AddToProcess(done.process, done.Span)
 	}
 	j := &judgement{run: run, stage: s}
-	j.check("mutual exclusion",
-		"Holds that exclude each other are never believed at once, and the units held of a semaphore never exceed its limit.",
-		len(h.Holds), check.Overlap(h.Holds))
+	j.check(
+		"mutual exclusion",
+		"Holds that exclude each other are never believed at once, and the units held of a semaphore never exceed "+
+			"its limit.",
+		len(h.Holds),
+		check.Overlap(h.Holds),
+	)
 	j.check("fencing tokens",
 		"Every exclusive hold has a greater token than all holds before it, and no two claims have the same ticket.",
 		len(h.Holds), check.Tokens(h.Holds))
@@ -51,7 +55,8 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 		j.check("bounded waiting", fmt.Sprintf("While nothing is broken, no wait lasts for longer than %v.", s.bound()),
 			len(h.Waits), check.Waiting(h.Waits, s.troubles(), s.bound()))
 	} else {
-		j.check("progress", fmt.Sprintf("While nothing is broken and somebody waits for a lock, somebody is granted it within %v.", s.bound()),
+		j.check("progress", fmt.Sprintf("While nothing is broken and somebody waits for a lock, somebody is granted "+
+			"it within %v.", s.bound()),
 			len(h.Waits), check.Progress(h.Waits, s.troubles(), s.bound()))
 	}
 	fenced, unfenced := registers(h.Operations)
@@ -61,8 +66,12 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 	run.AddCheck("nothing left behind",
 		fmt.Sprintf("%v after the last process has ended, nobody stands in a line.", s.takeover+slack),
 		len(lines), check.Leftover(lines))
-	j.check("errors", "A call ends with a lock, a refusal or an error that may pass, and such errors pass when everything is mended.",
-		len(h.Waits), append(wrong(total), s.stranded(h.Waits)...))
+	j.check(
+		"errors",
+		"A call ends with a lock, a refusal or an error that may pass, and such errors pass when everything is mended.",
+		len(h.Waits),
+		append(wrong(total), s.stranded(h.Waits)...),
+	)
 	if len(s.struck) == 0 {
 		run.AddCheck("faults", "While the workers take locks, faults are done to them.", 0, nil)
 	}
@@ -80,7 +89,7 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 	)
 }
 
-// A judgement tells findings that a store's guarantees allow from violations.
+// A judgement separates findings that the store's guarantees allow from violations.
 type judgement struct {
 	run      *report.Run
 	stage    *stage
@@ -88,7 +97,7 @@ type judgement struct {
 }
 
 // check adds a check to the report. Findings that began under a fault that is beyond the guarantees, or soon after it,
-// are kept apart.
+// are kept separate.
 func (j *judgement) check(name, property string, judged int, found []check.Finding) {
 	var violations []check.Finding
 	for _, f := range found {
@@ -101,7 +110,7 @@ func (j *judgement) check(name, property string, judged int, found []check.Findi
 	j.run.AddCheck(name, property, judged, violations)
 }
 
-// tellExpected adds what was kept apart.
+// tellExpected adds the findings that were kept separate.
 func (j *judgement) tellExpected() {
 	var names []string
 	for _, f := range j.stage.struck {
@@ -112,12 +121,19 @@ func (j *judgement) tellExpected() {
 	if len(names) == 0 {
 		return
 	}
-	j.run.AddCheck("beyond the guarantees",
-		fmt.Sprintf("What happened under faults that the store promises nothing about: %q.", names), len(names), j.expected)
+	j.run.AddCheck(
+		"beyond the guarantees",
+		fmt.Sprintf(
+			"What happened under faults that the store promises nothing about: %q.",
+			names,
+		),
+		len(names),
+		j.expected,
+	)
 	j.run.Checks[len(j.run.Checks)-1].Calibration = true
 }
 
-// when is the moment of a finding: the beginning of its last hold.
+// when returns the instant of a finding: the beginning of its last hold.
 func when(f check.Finding) history.Instant {
 	at := f.Begin
 	for _, h := range f.Holds {
@@ -126,23 +142,23 @@ func when(f check.Finding) history.Instant {
 	return at
 }
 
-// isBeyond reports whether a moment is one at which the store promises nothing.
+// isBeyond reports whether the store promises nothing at an instant.
 func (s *stage) isBeyond(at history.Instant) bool {
 	return slices.ContainsFunc(s.struck, func(f struck) bool {
 		return f.beyond != "" && at >= f.Begin && at <= f.End+history.Instant(2*s.takeover)
 	})
 }
 
-// troubles are the times while something was broken.
+// troubles returns the times while something was broken.
 func (s *stage) troubles() []history.Interval {
-	all := []history.Interval{{End: s.began}} // not all workers were there yet
+	all := []history.Interval{{End: s.began}} // not all workers had started yet
 	for _, f := range s.struck {
 		all = append(all, f.Interval)
 	}
 	return all
 }
 
-// registers are the operations of the two registers.
+// registers returns the operations of the two registers.
 func registers(all []history.Operation) (fenced, unfenced []history.Operation) {
 	for _, o := range all {
 		if o.Register == fencedRegister {
@@ -163,7 +179,7 @@ func granted(waits []history.Wait) (n int) {
 	return n
 }
 
-// lost is how many holders found that they had lost their locks.
+// lost returns how many holders found that they had lost their locks.
 func lost(holds []history.Hold) (n int) {
 	for _, h := range holds {
 		if h.Lost != 0 {
@@ -182,9 +198,9 @@ func refused(operations []history.Operation) (n int) {
 	return n
 }
 
-// stranded are the workers that were granted nothing after everything was mended, though they had all the time for it: each
-// call may have ended early, with an error that may pass, so that no wait was long. Without a line it counts only if none was
-// granted anything.
+// stranded returns the workers that acquired nothing after the faults had ended, though they had enough time. Each of
+// their calls may have ended early with a retryable error, so that no wait was long. Without a queue, it counts only if
+// no worker acquired anything.
 func (s *stage) stranded(waits []history.Wait) []check.Finding {
 	if s.settled || s.mended == 0 {
 		return nil
@@ -202,7 +218,8 @@ func (s *stage) stranded(waits []history.Wait) []check.Finding {
 	for _, slot := range s.slots {
 		if name := slot.current().name; !served[name] {
 			found = append(found, check.Finding{
-				Rule: "error", Interval: history.Interval{Begin: s.mended, End: s.mended}, By: []history.Who{{Process: name}},
+				Rule: "error", Interval: history.Interval{Begin: s.mended, End: s.mended},
+				By:   []history.Who{{Process: name}},
 				Text: fmt.Sprintf("%s was granted nothing within %v after everything was mended", name, s.bound()),
 			})
 		}
@@ -210,7 +227,7 @@ func (s *stage) stranded(waits []history.Wait) []check.Finding {
 	return found
 }
 
-// wrong are errors that must not happen, as findings.
+// wrong returns the errors that must not happen, as findings.
 func wrong(total contend.Report) []check.Finding {
 	var found []check.Finding
 	for _, text := range slices.Sorted(maps.Keys(total.Wrong)) {

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/lab/contend"
 )
 
-// An order is the first line that a worker reads. It comes through a pipe and not as an argument, where everyone on the
-// machine could read the store's password. Every line after it is the number of a round that begins. The end of the input
-// says to stop.
+// An order is the first line that a worker reads. It is sent through a pipe rather than as an argument, where every
+// user of the machine could read the store's password. Every line after it is the number of a round that begins. The
+// worker stops at the end of its input.
 type order struct {
 	Process    string        // its name
 	Store      string        // URL of the store
@@ -20,12 +20,13 @@ type order struct {
 	Seed       uint64
 	Goroutines int
 
-	Burn time.Duration // do nothing but use a processor for so long; 0: be a worker
+	Burn time.Duration // only use a processor for this long; 0: be a worker
 }
 
 // A message is a line that a worker writes.
 type message struct {
-	Ready   bool            `json:",omitempty"`
-	Through int64           `json:",omitempty"` // in this round or later, each goroutine has got a lock that it asked for
+	Ready bool `json:",omitempty"`
+	// each goroutine has acquired a lock that it requested in this round or later
+	Through int64           `json:",omitempty"`
 	Report  *contend.Report `json:",omitempty"` // in the last message
 }

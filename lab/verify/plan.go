@@ -11,36 +11,36 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Prefix is how the names of all locks begin that verify takes.
+// Prefix is the prefix of the names of all locks that verify takes.
 const Prefix = "holdfast-verify/"
 
-// What a run needs at least, and can be at most.
+// Limits of a plan.
 const (
 	minWorkers, maxWorkers = 2, 32
 	minTime, maxTime       = time.Second, 12 * time.Hour
 )
 
-// A Plan says what is verified, for how long, and by whom.
+// A Plan defines what is verified, for how long, and with how many workers.
 type Plan struct {
 	Store   string // URL of the store; empty with Servers
 	Servers string // the kind of servers to start and to break; empty: those of Store are used, and not broken
 	Time    time.Duration
 	Seed    uint64
 	Workers int
-	Faults  []string // by name; empty: all that can be done and that the store's guarantees cover
+	Faults  []string // by name; empty: all that are possible and that the store's guarantees cover
 
 	Command func() *exec.Cmd // a process that runs Work on its standard input and output
 	Again   string           // the command line that repeats the run, for the report
-	Tell    func(Event)      // is told what happens; nil: nobody is
+	Tell    func(Event)      // receives the events of the run; may be nil
 }
 
-// An Event is something that happens in a run, for people.
+// An Event is something that happens in a run, for display.
 type Event struct {
 	At   time.Duration // since the faults began; 0 before that
 	Text string
 }
 
-// Check says what is wrong with a plan.
+// Check returns what is wrong with a plan, or nil.
 func (p *Plan) Check() error {
 	switch {
 	case p.Workers < minWorkers || p.Workers > maxWorkers:
@@ -63,7 +63,7 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-// choose is the faults that a plan names, or all that the guarantees cover.
+// choose returns the faults that a plan names, or all that the guarantees cover.
 func (p *Plan) choose(can []fault) (chosen []fault, err error) {
 	if len(p.Faults) == 0 {
 		return slices.DeleteFunc(slices.Clone(can), func(f fault) bool { return f.beyond != "" }), nil
@@ -75,15 +75,17 @@ func (p *Plan) choose(can []fault) (chosen []fault, err error) {
 	for _, name := range p.Faults {
 		i := slices.Index(names, name)
 		if i < 0 {
-			return nil, &UsageError{fmt.Sprintf("there is no fault %q here; there are %s", name, strings.Join(names, ", "))}
+			return nil, &UsageError{
+				fmt.Sprintf("there is no fault %q here; there are %s", name, strings.Join(names, ", ")),
+			}
 		}
 		chosen = append(chosen, can[i])
 	}
 	return chosen, nil
 }
 
-// A UsageError is what the author of a plan has to change, and that only turned out when the store was open.
+// A UsageError is a mistake in a plan that was found only after the store was opened.
 type UsageError struct{ text string }
 
-// Error says what.
+// Error describes the mistake.
 func (e *UsageError) Error() string { return "holdfast: verify: " + e.text }

@@ -25,17 +25,17 @@ type process struct {
 	in     io.WriteCloser
 	stderr lastWords
 
-	heard  chan struct{} // closed when all that it has said was heard
+	heard  chan struct{} // closed when all its output was read
 	killed history.Instant
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and made anew when it has said something
+	changed chan struct{} // closed and replaced at each message of the process
 	ready   bool
 	through int64
 	report  *contend.Report
 }
 
-// startProcess starts a worker and gives it its order.
+// startProcess starts a worker and sends it its order.
 func startProcess(command func() *exec.Cmd, o *order) (p *process, err error) {
 	p = &process{name: o.Process, heard: make(chan struct{}), changed: make(chan struct{})}
 	cmd := command()
@@ -45,7 +45,7 @@ func startProcess(command func() *exec.Cmd, o *order) (p *process, err error) {
 	if p.in, err = cmd.StdinPipe(); err != nil {
 		return nil, p.failed(err)
 	}
-	// Not StdoutPipe: the end of the process must not cut off what it has said.
+	// Not StdoutPipe: the end of the process must not truncate its output.
 	out, writes, err := os.Pipe()
 	if err != nil {
 		return nil, p.failed(errors.Join(err, p.in.Close()))
@@ -62,7 +62,7 @@ func startProcess(command func() *exec.Cmd, o *order) (p *process, err error) {
 	return p, nil
 }
 
-// listen hears what it says until it has ended.
+// listen reads the messages of the process until it has ended.
 func (p *process) listen(out *os.File) {
 	defer close(p.heard)
 	defer out.Close() //nolint:errcheck // it was read to its end
@@ -83,7 +83,7 @@ func (p *process) listen(out *os.File) {
 	}
 }
 
-// await waits until something is so that the process says.
+// await waits until the messages of the process satisfy a condition.
 func (p *process) await(ctx context.Context, isSo func() bool) error {
 	for {
 		p.mu.Lock()
@@ -110,7 +110,7 @@ func (p *process) awaitThrough(ctx context.Context, round int64) error {
 	return p.await(ctx, func() bool { return p.through >= round })
 }
 
-// begin tells it that a round begins.
+// begin notifies it that a round begins.
 func (p *process) begin(round int64) error {
 	_, err := fmt.Fprintln(p.in, round)
 	return p.failed(err)
@@ -123,17 +123,17 @@ func (p *process) resume() error { return p.failed(child.Resume(p.Cmd.Process)) 
 func (p *process) kill() error {
 	p.killed = history.Now()
 	err := p.Process.Kill()
-	_ = p.in.Close() // nobody reads it any more
+	_ = p.in.Close() // the process is gone
 	<-p.heard
 	return p.failed(err)
 }
 
-// stop has it release what it has and end, and kills it if it does not. It returns what it has counted.
+// stop makes it release its locks and end, and kills it if it does not. It returns its report.
 func (p *process) stop(patience time.Duration) (*contend.Report, error) {
 	if p.killed != 0 {
 		return nil, nil
 	}
-	_ = p.in.Close() // that says it
+	_ = p.in.Close() // that is the signal
 	select {
 	case <-p.heard:
 		<-p.Done
@@ -146,7 +146,7 @@ func (p *process) stop(patience time.Duration) (*contend.Report, error) {
 	return p.report, nil
 }
 
-// failed says whose error it is, with the last words of the process.
+// failed adds the name of the process and the end of its stderr to an error.
 func (p *process) failed(err error) error {
 	if err == nil {
 		return nil

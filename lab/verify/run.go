@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/lab/report"
 )
 
-// Run verifies what a plan says and returns what came of it. When ctx is done it stops, and still returns what there is,
-// with the error of ctx. Any other error says that it could not be run. When it returns, no process, file or claim of
-// its own is left.
+// Run carries out a plan and returns its report. When ctx is done, it stops, and returns the report so far with the
+// error of ctx. Any other error means that the plan could not be carried out. When Run returns, none of its processes,
+// files and claims is left.
 func Run(ctx context.Context, p *Plan) (run *report.Run, err error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func Run(ctx context.Context, p *Plan) (run *report.Run, err error) {
 	return s.play(ctx)
 }
 
-// play does the faults, lets everything heal, ends the workers and judges.
+// play causes the faults, waits until everything has recovered, ends the workers and checks the history.
 func (s *stage) play(ctx context.Context) (*report.Run, error) {
 	chosen, err := s.plan.choose(s.faults)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *stage) play(ctx context.Context) (*report.Run, error) {
 	}
 	interrupted := context.Cause(ctx)
 	if interrupted != nil {
-		s.mended = 0 // nobody had the time to get on
+		s.mended = 0 // the workers had no time to continue
 	}
 	reports, err := s.stop()
 	if failed = errors.Join(failed, err); failed != nil && interrupted == nil {
@@ -83,7 +83,7 @@ func (s *stage) play(ctx context.Context) (*report.Run, error) {
 	return run, interrupted
 }
 
-// introduce tells what is going to happen.
+// introduce reports what is going to happen.
 func (s *stage) introduce(chosen []fault, strikes []Strike) {
 	names := make([]string, len(chosen))
 	for i, f := range chosen {
@@ -91,7 +91,9 @@ func (s *stage) introduce(chosen []fault, strikes []Strike) {
 	}
 	s.plan.Tell(Event{Text: fmt.Sprintf("%s: %d workers for %v, ttl %v, seed %d",
 		s.can.Store, s.plan.Workers, s.plan.Time, s.ttl, s.plan.Seed)})
-	s.plan.Tell(Event{Text: fmt.Sprintf("faults planned: %d, of these kinds: %s", len(strikes), strings.Join(names, ", "))})
+	s.plan.Tell(
+		Event{Text: fmt.Sprintf("faults planned: %d, of these kinds: %s", len(strikes), strings.Join(names, ", "))},
+	)
 	for _, f := range chosen {
 		if f.beyond != "" {
 			s.plan.Tell(Event{Text: fmt.Sprintf("beyond the store's guarantees: %s (%s)", f.name, f.beyond)})
@@ -106,12 +108,12 @@ func (s *stage) tell(format string, args ...any) {
 	s.plan.Tell(Event{At: history.Now().Sub(s.began), Text: fmt.Sprintf(format, args...)})
 }
 
-// strikeAll does the faults of the schedule, each when its time has come. What has not begun when the run's time is over
-// is left out: a busy machine may be late. It lasts for the whole time of the run.
+// strikeAll causes the faults of the schedule, each at its time. Faults that have not begun when the run's time is over
+// are omitted: a busy machine may be late. It lasts for the whole time of the run.
 func (s *stage) strikeAll(ctx context.Context, strikes []Strike, chosen []fault) error {
 	for _, strike := range strikes {
 		if err := s.until(ctx, strike.At); err != nil {
-			return nil //nolint:nilerr // the caller asks ctx
+			return nil //nolint:nilerr // the caller checks ctx
 		}
 		if history.Now().Sub(s.began) > s.plan.Time {
 			return nil
@@ -121,7 +123,7 @@ func (s *stage) strikeAll(ctx context.Context, strikes []Strike, chosen []fault)
 		s.tell("%s: %s", f.name, f.about)
 		begin := history.Now()
 		target, proof, err := f.strike(ctx, s, strike)
-		// Also one that was cut short has broken something, and what is found is judged by it.
+		// A fault that was cut short counts too: findings are classified by it.
 		s.struck = append(s.struck, struck{f, report.Fault{
 			Name: f.name, Target: target, Proof: proof, Interval: history.Interval{Begin: begin, End: history.Now()},
 		}})
@@ -132,11 +134,11 @@ func (s *stage) strikeAll(ctx context.Context, strikes []Strike, chosen []fault)
 			return fmt.Errorf("holdfast: verify: the fault %s: %w", f.name, err)
 		}
 	}
-	_ = s.until(ctx, s.plan.Time) // the caller asks ctx
+	_ = s.until(ctx, s.plan.Time) // the caller checks ctx
 	return nil
 }
 
-// until waits for a moment of the run.
+// until waits for an instant of the run.
 func (s *stage) until(ctx context.Context, at time.Duration) error {
 	if left := at - history.Now().Sub(s.began); left > 0 {
 		return sleep(ctx, left)
@@ -144,13 +146,13 @@ func (s *stage) until(ctx context.Context, at time.Duration) error {
 	return ctx.Err()
 }
 
-// leftBehind returns the lines of the run's names once they are empty, or as they are when ctx is done. Whatever is still
-// there is then taken out.
+// leftBehind returns the queues of the run's names once they are empty, or as they are when ctx is done. It then
+// removes the remaining claims.
 func (s *stage) leftBehind(ctx context.Context) ([]holdfast.Queue, error) {
 	var lines []holdfast.Queue
 	for {
 		read, err := s.lines(ctx)
-		if err == nil || ctx.Err() == nil { // if the time was over while they were read again, they are as before
+		if err == nil || ctx.Err() == nil { // if ctx ended during a read, the previous result is kept
 			lines = read
 		}
 		switch empty := !slices.ContainsFunc(lines, func(l holdfast.Queue) bool { return len(l.Entries) > 0 }); {
@@ -165,7 +167,7 @@ func (s *stage) leftBehind(ctx context.Context) ([]holdfast.Queue, error) {
 	}
 }
 
-// sweep takes out whatever stands in these lines.
+// sweep breaks all claims in these queues.
 func (s *stage) sweep(ctx context.Context, lines []holdfast.Queue) error {
 	ctx, cancel := context.WithTimeout(ctx, slack)
 	defer cancel()
@@ -179,7 +181,7 @@ func (s *stage) sweep(ctx context.Context, lines []holdfast.Queue) error {
 	return nil
 }
 
-// lines are those of all names that the workers use, and of whatever else has the run's prefix.
+// lines returns the queues of all names that the workers use, and of all others with the run's prefix.
 func (s *stage) lines(ctx context.Context) (lines []holdfast.Queue, err error) {
 	names := s.names()
 	for name, err := range s.locks.Names(ctx, s.prefix) {
@@ -203,7 +205,7 @@ func (s *stage) lines(ctx context.Context) (lines []holdfast.Queue, err error) {
 	return lines, nil
 }
 
-// names are those that the workers use.
+// names returns the names that the workers use.
 func (s *stage) names() []string {
 	names := []string{s.prefix + fencedRegister, s.prefix + unfencedRegister}
 	for i := range mutexes {

@@ -24,7 +24,10 @@ func TestFile(t *testing.T) {
 	r := run(t, newPlan(t, url, 5*time.Second, "pause", "kill", "starve"))
 	mustHold(t, r)
 	for _, name := range []string{"pause", "kill", "starve"} {
-		if !slices.ContainsFunc(r.Faults, func(f report.Fault) bool { return f.Name == name && f.Proof != "" && f.Target != "" }) {
+		if !slices.ContainsFunc(
+			r.Faults,
+			func(f report.Fault) bool { return f.Name == name && f.Proof != "" && f.Target != "" },
+		) {
 			t.Errorf("the fault %s was not done; done are %v", name, r.Faults)
 		}
 	}
@@ -57,7 +60,11 @@ func TestCalibration(t *testing.T) {
 		}
 		n := figure(t, r, "updates lost without a fence")
 		if (n > 0) != (findings(r, "register without a fence") > 0) {
-			t.Errorf("%v updates are lost without a fence, and %d are found", n, findings(r, "register without a fence"))
+			t.Errorf(
+				"%v updates are lost without a fence, and %d are found",
+				n,
+				findings(r, "register without a fence"),
+			)
 		}
 		lost += n
 		if refused += figure(t, r, "updates refused by the fence"); lost > 0 && refused > 0 {

@@ -12,13 +12,13 @@ type Strike struct {
 	Fault  string
 	At     time.Duration // after the beginning of the run
 	For    time.Duration // how long it lasts
-	Worker int           // at which worker it is aimed, if it is aimed at one
-	Which  int           // tells the servers, registers or directions apart that it may be aimed at
+	Worker int           // its target, if that is a worker
+	Which  int           // chooses among the servers, registers or directions that may be its target
 }
 
-// schedule makes the strikes of a run of this length. It is a function of its arguments: the same arguments make the same
-// schedule. Every fault comes once before any comes again, and one is over before the next begins. The first is the pause
-// of a writer to the register without a fence, if that is among them: so that a short run is calibrated too.
+// schedule returns the strikes of a run of this length. It is a function of its arguments: the same arguments make the
+// same schedule. Every fault happens once before any is repeated, and one ends before the next begins. The first is the
+// pause of a writer to the register without a fence, if that is among them: so that a short run is calibrated too.
 func schedule(seed uint64, length, ttl time.Duration, workers int, faults []fault) []Strike {
 	r := rand.New(rand.NewPCG(seed, uint64(workers))) //nolint:gosec // it must be the same again
 	var strikes []Strike
@@ -54,7 +54,7 @@ func schedule(seed uint64, length, ttl time.Duration, workers int, faults []faul
 // isCalibration reports whether a fault makes a register without a fence lose an update.
 func isCalibration(f fault) bool { return f.name == pauseWriter }
 
-// between is a duration from one to the other.
+// between returns a random duration between the two.
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	if to <= from {
 		return from
@@ -62,7 +62,7 @@ func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)))
 }
 
-// fromSeed makes a seed of another one, for something of this name.
+// fromSeed derives a seed for this name from another one.
 func fromSeed(seed uint64, name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // it never fails

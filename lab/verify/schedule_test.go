@@ -56,11 +56,16 @@ func TestSchedule(t *testing.T) {
 func TestUnproxied(t *testing.T) {
 	for url, proxied := range map[string]bool{
 		"redis://h": true, "redis://h:1?startup-delay=2s": true, "valkey://h": true, "redlock://a,b,c?max-ttl=4s": true,
-		"postgres://h/db": true, "postgres://h/db?sslmode=disable": true, "mysql://h/db": true, "etcd://a,b": true, "zk://a": true,
-		"sqlite:x": false, "rediss://h": false, "redis+unix:///x": false, "redis+sentinel://h/m": false, "redis+cluster://h": false,
-		"redlocks://a": false, "etcds://a": false, "postgres://h/db?sslmode=verify-full": false, "mysql://h/db?tls=yes": false,
-		"redis://h?wait-replicas=1": true, "postgres://h/db?application_name=x": true, "mysql://h/db?server-name=x": false,
-		"postgres://h/db?host=/x": false, "mysql://h/db?socket=/x": false, "postgres://h/db?listen=postgres://i/db": false,
+		"postgres://h/db": true, "postgres://h/db?sslmode=disable": true, "mysql://h/db": true, "etcd://a,b": true,
+		"zk://a":   true,
+		"sqlite:x": false, "rediss://h": false, "redis+unix:///x": false, "redis+sentinel://h/m": false,
+		"redis+cluster://h": false,
+		"redlocks://a":      false, "etcds://a": false, "postgres://h/db?sslmode=verify-full": false,
+		"mysql://h/db?tls=yes":      false,
+		"redis://h?wait-replicas=1": true, "postgres://h/db?application_name=x": true,
+		"mysql://h/db?server-name=x": false,
+		"postgres://h/db?host=/x":    false, "mysql://h/db?socket=/x": false,
+		"postgres://h/db?listen=postgres://i/db": false,
 	} {
 		at, err := store.ParseLocation(url)
 		if err != nil {
@@ -78,7 +83,10 @@ func TestBeyondTheGuarantees(t *testing.T) {
 	s := &stage{plan: &Plan{}, takeover: 2 * time.Second}
 	struckAt := func(name, beyond string, from, to history.Instant) {
 		s.struck = append(s.struck, struck{
-			fault{name: name, beyond: beyond}, report.Fault{Name: name, Interval: history.Interval{Begin: from * second, End: to * second}},
+			fault{
+				name:   name,
+				beyond: beyond,
+			}, report.Fault{Name: name, Interval: history.Interval{Begin: from * second, End: to * second}},
 		})
 	}
 	struckAt("pause", "", 20, 25)
@@ -100,11 +108,16 @@ func TestBeyondTheGuarantees(t *testing.T) {
 	}
 }
 
-// Errors that may pass must do so when everything is mended. A store without a line promises only that somebody gets on.
+// Errors that may pass must do so when everything is mended. A store without a line promises only that somebody gets
+// on.
 func TestStranded(t *testing.T) {
 	const mended = history.Instant(100)
 	granted := func(process string, end history.Instant) history.Wait {
-		return history.Wait{Who: history.Who{Process: process}, Interval: history.Interval{Begin: end - 1, End: end}, Granted: true}
+		return history.Wait{
+			Who:      history.Who{Process: process},
+			Interval: history.Interval{Begin: end - 1, End: end},
+			Granted:  true,
+		}
 	}
 	gaveUp := granted("b", mended+5)
 	gaveUp.Granted = false
@@ -114,10 +127,12 @@ func TestStranded(t *testing.T) {
 		waits         []history.Wait
 		want          int
 	}{
-		"all got on":               {line: true, settled: true, mended: mended, want: 0},
-		"stopped early":            {line: true, want: 0},
-		"one only failed":          {line: true, mended: mended, waits: []history.Wait{granted("a", mended+3), granted("b", mended-1), gaveUp}, want: 1},
-		"slow, but both got on":    {line: true, mended: mended, waits: []history.Wait{granted("a", mended+3), granted("b", mended+4)}, want: 0},
+		"all got on":    {line: true, settled: true, mended: mended, want: 0},
+		"stopped early": {line: true, want: 0},
+		"one only failed": {line: true, mended: mended,
+			waits: []history.Wait{granted("a", mended+3), granted("b", mended-1), gaveUp}, want: 1},
+		"slow, but both got on": {line: true, mended: mended,
+			waits: []history.Wait{granted("a", mended+3), granted("b", mended+4)}, want: 0},
 		"no line, and one got on":  {mended: mended, waits: []history.Wait{granted("a", mended+3), gaveUp}, want: 0},
 		"no line, and nobody does": {mended: mended, waits: []history.Wait{granted("a", mended-3), gaveUp}, want: 2},
 	} {

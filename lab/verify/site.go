@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// A site is servers that verify has started, and what can be done to them.
+// A site is a set of servers that verify started, and their faults.
 type site struct {
 	url    string
 	faults []fault
@@ -24,7 +24,7 @@ type SiteKind struct {
 	start func(t testing.TB, ttl time.Duration) site
 }
 
-// SiteKinds are the kinds of servers that verify can start.
+// SiteKinds returns the kinds of servers that verify can start.
 func SiteKinds() []SiteKind {
 	return []SiteKind{
 		{"redis", "one Redis server that saves before it answers (appendfsync always)", redisSite},

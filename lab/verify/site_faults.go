@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// A node is a server of verify's own.
+// A node is a server that verify started.
 type node interface {
 	Addr() string
 	Pid() int
@@ -20,12 +20,12 @@ type node interface {
 	LoseData() error
 }
 
-// one is a choice of one server.
+// one chooses this server.
 func one(n node) func(int) ([]node, error) {
 	return func(int) ([]node, error) { return []node{n}, nil }
 }
 
-// some is a choice of n servers out of all, by the strike's number.
+// some chooses n of the servers, by the strike's number.
 func some[T node](n int, all []T) func(int) ([]node, error) {
 	return func(which int) ([]node, error) {
 		var chosen []node
@@ -36,7 +36,7 @@ func some[T node](n int, all []T) func(int) ([]node, error) {
 	}
 }
 
-// the is a choice of one server that has to be found out, such as a leader.
+// the chooses one server that is determined when the fault begins, such as a leader.
 func the[T node](find func() (T, error)) func(int) ([]node, error) {
 	return func(int) ([]node, error) {
 		n, err := find()
@@ -44,12 +44,12 @@ func the[T node](find func() (T, error)) func(int) ([]node, error) {
 	}
 }
 
-// A restart is a server or several that are killed with -9 and started again.
+// A restart is a fault that kills one or more servers with -9 and starts them again.
 type restart struct {
 	name, about, beyond string
 	choose              func(which int) ([]node, error)
-	between             func(node) error // is done to each while it is down; nil: nothing
-	healthy             func() error     // waits until all serve again; nil: they do when they have started
+	between             func(node) error // called for each while it is down; may be nil
+	healthy             func() error     // waits until all serve again; nil: they do once started
 }
 
 func (r restart) fault() fault {
@@ -79,7 +79,7 @@ func (r restart) fault() fault {
 
 func loseData(n node) error { return n.LoseData() }
 
-// stopped is a fault by which servers stand still.
+// stopped returns a fault that stops servers with SIGSTOP for a while.
 func stopped(name, about string, choose func(which int) ([]node, error), healthy func() error) fault {
 	strike := func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
 		nodes, err := choose(with.Which)
@@ -102,7 +102,7 @@ func stopped(name, about string, choose func(which int) ([]node, error), healthy
 	return fault{name: name, about: about, lasts: anyTime, strike: strike}
 }
 
-// command is a fault that is done in a moment.
+// command returns a fault without a duration.
 func command(name, about, target string, do func(ctx context.Context) (proof string, err error)) fault {
 	return fault{
 		name: name, about: about, lasts: moment,
@@ -113,12 +113,13 @@ func command(name, about, target string, do func(ctx context.Context) (proof str
 	}
 }
 
-// clockSteps are faults of a server's clock, which is set back for good, or forward by more than the ttl.
+// clockSteps returns faults that set a server's clock back for good, or forward by more than the ttl.
 func clockSteps(c *servers.Clock, target string) []fault {
 	if c == nil {
 		return nil
 	}
-	step := func(by func(with Strike, ttl time.Duration) time.Duration) func(context.Context, *stage, Strike) (string, string, error) {
+	step := func(by func(with Strike, ttl time.Duration) time.Duration) func(context.Context, *stage, Strike) (string,
+		string, error) {
 		return func(ctx context.Context, s *stage, with Strike) (string, string, error) {
 			c.Step(by(with, s.ttl))
 			return target, fmt.Sprintf("its clock is %v ahead now", c.Offset()), sleep(ctx, with.For)
@@ -132,14 +133,15 @@ func clockSteps(c *servers.Clock, target string) []fault {
 			}),
 		},
 		{
-			name: "clock-forward", about: "the clock of a server is set forward by more than the ttl", lasts: lessThanTTL,
+			name: "clock-forward", about: "the clock of a server is set forward by more than the ttl",
+			lasts:  lessThanTTL,
 			beyond: "all claims expire at once, and holders learn of it at their next renewal",
 			strike: step(func(_ Strike, ttl time.Duration) time.Duration { return 2 * ttl }),
 		},
 	}
 }
 
-// join puts one text after another.
+// join joins two texts.
 func join(a, b string) string {
 	if a == "" {
 		return b

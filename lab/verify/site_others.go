@@ -12,18 +12,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// A cluster is servers of which a majority decides.
+// A cluster is a set of servers with a quorum.
 type cluster[T node] struct {
 	nodes   []T
 	leader  func() (T, error)
 	healthy func() error
 }
 
-// faults are those of its members.
+// faults returns the faults of its members.
 func (c cluster[T]) faults() []fault {
 	return []fault{
-		restart{name: "leader-kill", about: "the leader is killed with -9 and started again", choose: the(c.leader), healthy: c.healthy}.fault(),
-		restart{name: "all-kill", about: "all servers are killed with -9 and started again", choose: some(len(c.nodes), c.nodes), healthy: c.healthy}.fault(),
+		restart{
+			name:    "leader-kill",
+			about:   "the leader is killed with -9 and started again",
+			choose:  the(c.leader),
+			healthy: c.healthy,
+		}.fault(),
+		restart{
+			name:    "all-kill",
+			about:   "all servers are killed with -9 and started again",
+			choose:  some(len(c.nodes), c.nodes),
+			healthy: c.healthy,
+		}.fault(),
 		stopped("leader-stop", "the leader stands still", the(c.leader), c.healthy),
 		stopped("minority-stop", "a minority stands still", some(len(c.nodes)/2, c.nodes), c.healthy),
 		stopped("majority-stop", "a majority stands still", some(len(c.nodes)/2+1, c.nodes), c.healthy),
@@ -65,7 +75,12 @@ func postgresSite(t testing.TB, _ time.Duration) site {
 	p := servers.Postgres(t, options...)
 	db := p.DB(t)
 	faults := []fault{
-		restart{name: "server-kill", about: "the server is killed with -9 and started again", choose: one(p), healthy: answers(db)}.fault(),
+		restart{
+			name:    "server-kill",
+			about:   "the server is killed with -9 and started again",
+			choose:  one(p),
+			healthy: answers(db),
+		}.fault(),
 		stopped("server-stop", "the server stands still", one(p), nil),
 		command("backends-end", "the server ends all connections", p.Addr(), func(ctx context.Context) (string, error) {
 			var n int
@@ -84,17 +99,30 @@ func mariadbSite(t testing.TB, _ time.Duration) site {
 		t.Fatal(err)
 	}
 	return site{url: m.URL("root", "", "locks"), faults: []fault{
-		restart{name: "server-kill", about: "the server is killed with -9 and started again", choose: one(m), healthy: answers(db)}.fault(),
+		restart{
+			name:    "server-kill",
+			about:   "the server is killed with -9 and started again",
+			choose:  one(m),
+			healthy: answers(db),
+		}.fault(),
 		stopped("server-stop", "the server stands still", one(m), nil),
-		command("connections-end", "the server ends all connections", m.Addr(), func(ctx context.Context) (string, error) {
-			return endConnections(ctx, db)
-		}),
+		command(
+			"connections-end",
+			"the server ends all connections",
+			m.Addr(),
+			func(ctx context.Context) (string, error) {
+				return endConnections(ctx, db)
+			},
+		),
 	}}
 }
 
 // endConnections ends all connections of MariaDB but this one.
 func endConnections(ctx context.Context, db *sql.DB) (proof string, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND user <> 'system user'`)
+	rows, err := db.QueryContext(
+		ctx,
+		`SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND user <> 'system user'`,
+	)
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +147,7 @@ func endConnections(ctx context.Context, db *sql.DB) (proof string, err error) {
 	return fmt.Sprint(ended, " of them"), nil
 }
 
-// answers waits until a database answers.
+// answers returns a function that waits until a database responds.
 func answers(db *sql.DB) func() error {
 	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
@@ -129,7 +157,7 @@ func answers(db *sql.DB) func() error {
 			if err == nil || ctx.Err() != nil {
 				return err
 			}
-			_ = sleep(ctx, 10*time.Millisecond) // ctx is asked next
+			_ = sleep(ctx, 10*time.Millisecond) // ctx is checked next
 		}
 	}
 }

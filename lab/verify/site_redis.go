@@ -32,7 +32,8 @@ func redisSite(t testing.TB, _ time.Duration) site {
 	faults := append(redisFaults(r),
 		restart{
 			name: "server-loses-data", about: "the server is killed with -9 and comes back without its data",
-			beyond: "without startup-delay, holders of before believe for up to a ttl", choose: one(r), between: loseData,
+			beyond: "without startup-delay, holders of before believe for up to a ttl", choose: one(r),
+			between: loseData,
 		}.fault())
 	return site{url: "redis://" + r.Addr(), faults: append(faults, clockSteps(clock, r.Addr())...)}
 }
@@ -45,7 +46,8 @@ func redisGuardSite(t testing.TB, ttl time.Duration) site {
 			choose: one(r), between: loseData,
 		}.fault(),
 		restart{
-			name: "server-loses-tail", about: "the server is killed with -9, and the end of its append-only file is lost",
+			name: "server-loses-tail", about: "the server is killed with -9, and the end of its append-only file is " +
+				"lost",
 			choose: one(r), between: cutTail,
 		}.fault())
 	return site{url: fmt.Sprintf("redis://%s?startup-delay=%v", r.Addr(), ttl), faults: faults}
@@ -105,7 +107,8 @@ func sentinelSite(t testing.TB, _ time.Duration) site {
 		url: fmt.Sprintf("redis+sentinel://%s/%s?wait-replicas=2", strings.Join(s.Addrs(), ","), s.MasterName),
 		faults: []fault{
 			{
-				name: "master-kill", about: "the master is killed with -9, a replica takes its place, and it comes back", lasts: moment,
+				name: "master-kill", about: "the master is killed with -9, a replica takes its place, and it comes " +
+					"back", lasts: moment,
 				strike: func(context.Context, *stage, Strike) (target, proof string, err error) {
 					old, err := s.Master()
 					if err != nil {
@@ -122,16 +125,22 @@ func sentinelSite(t testing.TB, _ time.Duration) site {
 					return old.Addr(), "the sentinels name " + heir.Addr(), err
 				},
 			},
-			command("failover", "the sentinels promote a replica though the master lives", "the master", func(context.Context) (string, error) {
-				heir, err := s.Failover()
-				if err != nil {
-					return "", err
-				}
-				return "the sentinels name " + heir.Addr(), s.AwaitHealthy()
-			}),
+			command(
+				"failover",
+				"the sentinels promote a replica though the master lives",
+				"the master",
+				func(context.Context) (string, error) {
+					heir, err := s.Failover()
+					if err != nil {
+						return "", err
+					}
+					return "the sentinels name " + heir.Addr(), s.AwaitHealthy()
+				},
+			),
 			stopped("master-stop", "the master stands still", master, s.AwaitHealthy),
 			{
-				name: "split", about: "a replica is promoted, and the old master lives on and is not told", lasts: anyTime,
+				name: "split", about: "a replica is promoted, and the old master lives on and is not told",
+				lasts: anyTime,
 				strike: func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
 					return splitSentinel(ctx, s, with.For)
 				},
@@ -140,9 +149,13 @@ func sentinelSite(t testing.TB, _ time.Duration) site {
 	}
 }
 
-// splitSentinel has the sentinels promote a replica while the master stands still, and keeps them from telling it when it
-// goes on.
-func splitSentinel(ctx context.Context, s *servers.RedisSentinelServers, d time.Duration) (target, proof string, err error) {
+// splitSentinel has the sentinels promote a replica while the master stands still, and keeps them from telling it when
+// it goes on.
+func splitSentinel(
+	ctx context.Context,
+	s *servers.RedisSentinelServers,
+	d time.Duration,
+) (target, proof string, err error) {
 	old, err := s.Master()
 	if err != nil {
 		return "", "", err
@@ -171,7 +184,8 @@ func clusterSite(t testing.TB, _ time.Duration) site {
 		url: fmt.Sprintf("redis+cluster://%s?wait-replicas=1", strings.Join(c.Addrs(), ",")),
 		faults: []fault{
 			{
-				name: "master-kill", about: "a master is killed with -9, its replica takes its place, and it comes back", lasts: moment,
+				name: "master-kill", about: "a master is killed with -9, its replica takes its place, and it comes " +
+					"back", lasts: moment,
 				strike: func(_ context.Context, _ *stage, with Strike) (target, proof string, err error) {
 					old, err := c.MasterOf(fmt.Sprint("key ", with.Which))
 					if err != nil {
@@ -188,17 +202,22 @@ func clusterSite(t testing.TB, _ time.Duration) site {
 					return old.Addr(), "the nodes name " + heir.Addr(), err
 				},
 			},
-			command("failover", "a replica takes the place of its master, which lives", "a master", func(context.Context) (string, error) {
-				old, err := masterOf()
-				if err != nil {
-					return "", err
-				}
-				heir, err := c.Failover(old)
-				if err != nil {
-					return "", err
-				}
-				return "the nodes name " + heir.Addr(), c.AwaitHealthy()
-			}),
+			command(
+				"failover",
+				"a replica takes the place of its master, which lives",
+				"a master",
+				func(context.Context) (string, error) {
+					old, err := masterOf()
+					if err != nil {
+						return "", err
+					}
+					heir, err := c.Failover(old)
+					if err != nil {
+						return "", err
+					}
+					return "the nodes name " + heir.Addr(), c.AwaitHealthy()
+				},
+			),
 			stopped("master-stop", "a master stands still", the(masterOf), c.AwaitHealthy),
 		},
 	}
@@ -221,7 +240,8 @@ func redlockSite(t testing.TB, ttl time.Duration) site {
 	vote := func() error { return allVote(url) }
 	return site{url: url, faults: append(clockSteps(clock, "all nodes"),
 		restart{
-			name: "node-loses-data", about: "a node is killed with -9 and comes back without its data, and so without a vote",
+			name: "node-loses-data", about: "a node is killed with -9 and comes back without its data, and so " +
+				"without a vote",
 			choose: some(1, nodes), between: loseData, healthy: vote,
 		}.fault(),
 		restart{

@@ -192,7 +192,10 @@ func (s *stage) processOf(name string) *process {
 func (s *stage) note(process string, state report.State, during func()) {
 	begin := history.Now()
 	during()
-	s.spans = append(s.spans, span{process, report.Span{State: state, Interval: history.Interval{Begin: begin, End: history.Now()}}})
+	s.spans = append(
+		s.spans,
+		span{process, report.Span{State: state, Interval: history.Interval{Begin: begin, End: history.Now()}}},
+	)
 }
 
 // settle waits until every goroutine of every worker has got a lock that it asked for from now on, or the bound has

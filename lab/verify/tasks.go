@@ -85,7 +85,11 @@ type held struct {
 }
 
 // take waits for a lock, and records the wait and the beginning of the hold.
-func (g *goroutine) take(ctx context.Context, what history.Wait, take func(context.Context) (*holdfast.Lease, error)) (*held, error) {
+func (g *goroutine) take(
+	ctx context.Context,
+	what history.Wait,
+	take func(context.Context) (*holdfast.Lease, error),
+) (*held, error) {
 	what.Who = g.who()
 	waiting := g.recorder.Wait(what)
 	lease, err := take(ctx)
@@ -101,7 +105,8 @@ func (g *goroutine) take(ctx context.Context, what history.Wait, take func(conte
 // begin records the beginning of a hold.
 func (g *goroutine) begin(lease *holdfast.Lease, what history.Wait) *held {
 	belief, _ := g.recorder.BeginUntil(history.Hold{
-		Who: g.who(), Resource: what.Resource, Kind: what.Kind, Units: what.Units, Limit: what.Limit, Token: lease.Token(),
+		Who: g.who(), Resource: what.Resource, Kind: what.Kind, Units: what.Units, Limit: what.Limit,
+		Token: lease.Token(),
 	}, func() bool { return lease.Err() == nil }, lease.Until)
 	return &held{lease, belief}
 }
@@ -142,7 +147,11 @@ func (g *goroutine) holdFor() time.Duration {
 }
 
 // use takes a lock, holds it for a while and gives it back.
-func (g *goroutine) use(ctx context.Context, what history.Wait, take func(context.Context) (*holdfast.Lease, error)) error {
+func (g *goroutine) use(
+	ctx context.Context,
+	what history.Wait,
+	take func(context.Context) (*holdfast.Lease, error),
+) error {
 	h, err := g.take(ctx, what, take)
 	if err != nil {
 		return err
@@ -224,8 +233,11 @@ func (g *goroutine) lockAll(ctx context.Context) error {
 	var holds []*held
 	for i, token := range all.Tokens() {
 		waits[i].Granted(token)
-		belief, _ := g.recorder.BeginUntil(history.Hold{Who: g.who(), Resource: names[i], Kind: history.Exclusive, Token: token},
-			func() bool { return all.Err() == nil }, all.Until)
+		belief, _ := g.recorder.BeginUntil(
+			history.Hold{Who: g.who(), Resource: names[i], Kind: history.Exclusive, Token: token},
+			func() bool { return all.Err() == nil },
+			all.Until,
+		)
 		holds = append(holds, &held{belief: belief})
 	}
 	end := time.Now().Add(g.holdFor())

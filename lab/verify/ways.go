@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ports are the default ports of stores whose servers can be reached through a proxy: the hosts of the URL are all
-// that the client connects to, and their names mean nothing to TLS.
+// ports has the default ports of stores whose servers can be reached through a proxy: the client connects only to the
+// hosts of the URL, and TLS does not check their names.
 var ports = map[string]string{
 	"redis": "6379", "valkey": "6379", "redlock": "6379",
 	"postgres": "5432", "postgresql": "5432", "mysql": "3306", "mariadb": "3306",
 	"etcd": "2379", "zk": "2181", "consul": "8500",
 }
 
-// unproxied says why no proxy can be put before a store's servers, or "".
+// unproxied returns why a store's servers cannot be reached through a proxy, or "".
 func unproxied(at store.Location) string {
 	switch _, plain := ports[at.Scheme]; {
 	case at.Scheme == "sqlite":
@@ -43,7 +43,7 @@ func unproxied(at store.Location) string {
 // ways are the connections of one worker to the servers, each through a proxy of its own.
 type ways []*proxy.Proxy
 
-// newWays starts a proxy to each host.
+// newWays starts a proxy for each host.
 func newWays(at store.Location) (w ways, err error) {
 	for _, host := range at.Hosts {
 		if _, _, err := net.SplitHostPort(host); err != nil {
@@ -58,7 +58,7 @@ func newWays(at store.Location) (w ways, err error) {
 	return w, nil
 }
 
-// hosts are where the proxies listen.
+// hosts returns the addresses of the proxies.
 func (w ways) hosts() []string {
 	hosts := make([]string, len(w))
 	for i, p := range w {
@@ -67,7 +67,7 @@ func (w ways) hosts() []string {
 	return hosts
 }
 
-// each does something to all proxies and returns what undoes it.
+// each applies a fault to all proxies and returns the function that undoes it.
 func (w ways) each(do func(*proxy.Proxy) (undo func())) (undo func()) {
 	var undos []func()
 	for _, p := range w {
@@ -80,7 +80,7 @@ func (w ways) each(do func(*proxy.Proxy) (undo func())) (undo func()) {
 	}
 }
 
-// Close ends all proxies.
+// Close closes all proxies.
 func (w ways) Close() error {
 	var failed error
 	for _, p := range slices.Backward(w) {

@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// How long a worker lives at most, and how long it may take to release what it has when it is told to stop.
+// How long a worker lives at most, and how long it may take to release its locks when it has to stop.
 const (
 	lifetime = 24 * time.Hour
 	farewell = 20 * time.Second
 )
 
-// Work is what a worker process does: it reads its order from in, takes locks until in ends, and tells out about it.
+// Work runs a worker process: it reads its order from in, takes locks until in ends, and reports to out.
 func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	if !lines.Scan() {
@@ -44,7 +44,7 @@ func Work(ctx context.Context, in io.Reader, out io.Writer) error {
 			}
 		}
 		stop()
-		contend.EndAfter("verify", farewell) // whatever it is doing, it ends with who started it
+		contend.EndAfter("verify", farewell) // whatever it is doing, it ends with the process that started it
 	}()
 	if w.Burn > 0 {
 		burn(ctx, w.Burn)
@@ -98,7 +98,7 @@ func (w *worker) work(ctx context.Context) (err error) {
 	return errors.Join(err, w.locks.Close(), w.recorder.Close(), w.say(message{Report: w.tally.Report(w.Process)}))
 }
 
-// open opens the store. What it is asked is recorded.
+// open opens the store. Its Joins are recorded.
 func (w *worker) open(ctx context.Context) error {
 	at, err := store.ParseLocation(w.Store)
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *worker) open(ctx context.Context) error {
 	return nil
 }
 
-// run is one goroutine: it does one task after the other. The first two update the registers.
+// run is one goroutine, which carries out one task after the other. The first two update the registers.
 func (w *worker) run(ctx context.Context, i int) error {
 	g := &goroutine{
 		worker: w, owner: strconv.Itoa(i),
@@ -139,12 +139,12 @@ func (w *worker) run(ctx context.Context, i int) error {
 		switch {
 		case err == nil:
 			w.through.Got(i, round, func(all int64) {
-				_ = w.say(message{Through: all}) // if nobody hears it, the input has ended too
+				_ = w.say(message{Through: all}) // if it cannot be sent, the input has ended too
 			})
 		case errors.Is(err, errInPassing):
 		case ctx.Err() == nil:
 			w.tally.Failed(err)
-			_ = sleep(ctx, faultPause) // ctx is asked next
+			_ = sleep(ctx, faultPause) // ctx is checked next
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ func Prepare(ctx context.Context, db *sql.DB, format int, steps ...string) error
 	return prepare(ctx, &routines.Engine{DB: db, Dialect: routines.Dialect{Format: format}}, steps)
 }
 
-// Own is New for a database that nobody else uses, and that is closed with the store, as that of Open is.
+// Own is New for a database that is not shared, and that is closed with the store, as that of Open is.
 func Own(ctx context.Context, db *sql.DB) (*sqlstore.Store, error) {
 	return open(ctx, &routines.Engine{DB: db, Owned: true, MaxIdle: 1, Frame: newFrame("mysql")}, &settings{})
 }

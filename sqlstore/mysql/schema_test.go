@@ -92,7 +92,8 @@ func TestSnapshotAfterLock(t *testing.T) {
 					t.Errorf("they are %v and %v, want waiting", status.State, lock.State)
 				}
 			} else if status.State != store.Held || err == nil || !strings.Contains(err.Error(), "1062") {
-				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", status.State, lock.State, err)
+				t.Errorf("one is %v, the other %v with %v; want held and a duplicate key", status.State, lock.State,
+					err)
 			}
 		})
 	}

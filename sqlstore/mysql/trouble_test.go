@@ -293,7 +293,7 @@ func TestNewerTables(t *testing.T) {
 	}
 }
 
-// TestAlteredTables: somebody has changed the tables or procedures under a client.
+// TestAlteredTables: the tables or procedures were changed under a client.
 func TestAlteredTables(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -320,7 +320,7 @@ func TestAlteredTables(t *testing.T) {
 }
 
 // TestDemotedServerIsLeft: a primary was made read-only, and its address leads to another server by then. Only a new
-// connection finds it. That the user may write all the same is no help: nobody will see it.
+// connection finds it. That the user may still write does not help: the writes reach no other client.
 func TestDemotedServerIsLeft(t *testing.T) {
 	t.Parallel()
 	before, after := newHarness(t), newHarness(t)
@@ -435,7 +435,7 @@ func TestPoolInUse(t *testing.T) {
 	checkWorks(t, s)
 }
 
-// TestIdleConnectionsCut: a middlebox forgets idle connections and tells nobody. One call finds out, the next works.
+// TestIdleConnectionsCut: a middlebox forgets idle connections silently. One call finds out, the next works.
 func TestIdleConnectionsCut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

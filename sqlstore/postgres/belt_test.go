@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestTableRefusesSecondHolder: whoever writes to the table by hand cannot make a second exclusive holder.
+// TestTableRefusesSecondHolder: a write to the table by hand cannot make a second exclusive holder.
 func TestTableRefusesSecondHolder(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A disk that is full takes in no new claims, and says so. Whoever waits for room gets it when there is some.
+// A full disk accepts no new claims, and the error says so. A caller that waits for space succeeds when there is some.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

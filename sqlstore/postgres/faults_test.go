@@ -200,7 +200,7 @@ func (s *scene) backend(which string) *os.Process {
 	return p
 }
 
-// pauseBackend stops a backend that has locked a slot, for longer than a ttl. Whoever needs the slot waits for it.
+// pauseBackend stops a backend that has locked a slot, for longer than a ttl. A call that needs the slot waits for it.
 func (s *scene) pauseBackend() {
 	s.Helper()
 	var p *os.Process
@@ -277,7 +277,7 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// A clock that is set back by an hour makes nobody wait longer for a dead holder than a ttl.
+// A clock that is set back by an hour makes no claim wait longer for a dead holder than a ttl.
 func TestClockBackAfterDeath(t *testing.T) {
 	t.Parallel()
 	const ttl = 5 * time.Second

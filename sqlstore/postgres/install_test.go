@@ -117,7 +117,8 @@ func TestSchemaByHand(t *testing.T) {
 				format_type(a.atttypid, a.atttypmod), ' ', a.attnotnull, ' ', a.attcollation::regcollation, ' ',
 				pg_get_expr(d.adbin, d.adrelid))
 			FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-			LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum WHERE c.relnamespace = 'holdfast'::regnamespace
+			LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+		WHERE c.relnamespace = 'holdfast'::regnamespace
 		UNION ALL SELECT concat(k.conname, ' ', pg_get_constraintdef(k.oid)) FROM pg_constraint k
 			WHERE k.connamespace = 'holdfast'::regnamespace
 		UNION ALL SELECT concat(v.viewname, ' ', v.definition) FROM pg_views v WHERE v.schemaname = 'holdfast'

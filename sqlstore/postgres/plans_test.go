@@ -60,8 +60,10 @@ func newPlanned(t *testing.T, url string) *planned {
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Check(t, p.Close(context.Background())) })
 	_, err = p.PgConn().Exec(t.Context(), `LOAD 'auto_explain';
-		SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;
-		SET auto_explain.log_timing = off; SET auto_explain.log_format = json; SET auto_explain.log_level = notice`).ReadAll()
+		SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
+			SET auto_explain.log_analyze = on;
+		SET auto_explain.log_timing = off; SET auto_explain.log_format = json;
+			SET auto_explain.log_level = notice`).ReadAll()
 	testkit.Must(t, err)
 	return p
 }
@@ -125,7 +127,8 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	const fill = `INSERT INTO holdfast.claims SELECT '', CASE WHEN n <= $1 THEN 'line' ELSE 'name ' || n END,
-		CASE WHEN n = 1 OR n > $1 THEN 0 ELSE n END, n % 256, n, 'c' || n, CASE WHEN n = 1 OR n > $1 THEN 'held' ELSE 'waiting' END,
+		CASE WHEN n = 1 OR n > $1 THEN 0 ELSE n END, n % 256, n, 'c' || n,
+			CASE WHEN n = 1 OR n > $1 THEN 'held' ELSE 'waiting' END,
 		'lock', 1000, 1000, now + 600000000, 600000000, 0, now, 0, '', '', '{}', 1
 		FROM holdfast.clock() now, generate_series(1, 100000) n`
 	refill := func() {

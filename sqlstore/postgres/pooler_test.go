@@ -57,7 +57,7 @@ func TestStoreThroughPoolerListening(t *testing.T) {
 	}, "methods", "exclusion", "order", "truth")
 }
 
-// Through a pooler a client does not ask for pushes, which would reach nobody, unless it listens elsewhere.
+// Through a pooler a client does not request pushes, which would reach no client, unless it listens elsewhere.
 func TestPoolerIsNoticed(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

@@ -151,14 +151,18 @@ func find(t *testing.T, name string) operation {
 // Lines from which schedules begin.
 var beginnings = map[string]string{
 	"empty": "",
-	"h holds": `INSERT INTO holdfast.claims SELECT '', $1, 0, 0, 1, 'h', 'held', 'lock', 1000, 1000, now + 60000000, 60000000, 0,
+	"h holds": `INSERT INTO holdfast.claims SELECT '', $1, 0, 0, 1, 'h', 'held', 'lock', 1000, 1000, now + 60000000,
+		60000000, 0,
 		now, 0, '', '', '{}', 1 FROM holdfast.clock() now`,
-	"h holds, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0, ticket, id, state,
+	"h holds, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0, ticket, id,
+		state,
 		'lock', 1000, 1000, now + 60000000, 60000000, 0, now, 0, '', '', '{}', 1
 		FROM holdfast.clock() now, (VALUES (1, 'h', 'held'), (2, 'w', 'waiting')) v (ticket, id, state)`,
-	"h has expired, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0, ticket, id,
+	"h has expired, w waits": `INSERT INTO holdfast.claims SELECT '', $1, CASE id WHEN 'h' THEN 0 ELSE 2 END, 0,
+		ticket, id,
 		state, 'lock', 1000, 1000, now + left_over, 60000000, 0, now, 0, '', '', '{}', 1
-		FROM holdfast.clock() now, (VALUES (1, 'h', 'held', -1), (2, 'w', 'waiting', 60000000)) v (ticket, id, state, left_over)`,
+		FROM holdfast.clock() now, (VALUES (1, 'h', 'held', -1), (2, 'w', 'waiting', 60000000)) v (ticket, id, state,
+			left_over)`,
 }
 
 // begin makes a line, and returns its name.
@@ -277,10 +281,12 @@ func TestSchedules(t *testing.T) {
 // so in that order. But its snapshot is taken before it waits for the slot, and does not have what was committed
 // meanwhile.
 const inOneStatement = `
-CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
+CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text,
+	p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
 	p_inbox text, p_waits text, p_details text,
-	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
+	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text,
+		OUT place text)
 	LANGUAGE sql VOLATILE AS $$
 	WITH drawn AS (
 		UPDATE holdfast.slots SET mark = greatest(mark + 1, holdfast.clock()) WHERE slot = p_slot RETURNING mark
@@ -288,8 +294,10 @@ CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_pre
 		SELECT count(*) AS total FROM drawn, holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name
 	), placed AS (
 		INSERT INTO holdfast.claims SELECT p_prefix, p_name, CASE total WHEN 0 THEN 0 ELSE mark END, p_slot, mark, p_id,
-			CASE total WHEN 0 THEN 'held' ELSE 'waiting' END, p_kind, p_units, p_capacity, holdfast.clock() + p_ttl, p_ttl, p_grace,
-			holdfast.clock(), p_turn, p_inbox, p_waits, p_details, p_format FROM drawn, line RETURNING state, ticket, seat
+			CASE total WHEN 0 THEN 'held' ELSE 'waiting' END, p_kind, p_units, p_capacity, holdfast.clock() + p_ttl,
+				p_ttl, p_grace,
+			holdfast.clock(), p_turn, p_inbox, p_waits, p_details, p_format FROM drawn, line RETURNING state, ticket,
+				seat
 	) SELECT 0, placed.state, placed.ticket, line.total::int, 0::bigint, '', '' FROM placed, line
 $$`
 
@@ -336,7 +344,8 @@ const drawAndInsert = `
 		UPDATE holdfast.slots s SET mark = greatest(s.mark + 1, p_floor + 1, holdfast.clock())
 			WHERE s.slot = p_slot RETURNING s.mark AS mark, s.format AS format, holdfast.clock() AS now
 	), placed AS (
-		INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline, ttl, grace,
+		INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity, deadline,
+			ttl, grace,
 			since, turn, inbox, waits, details, format)
 		SELECT p_prefix, p_name, CASE WHEN p_kind = 'lock' AND p_units = p_capacity THEN 0 ELSE mark END, p_slot, mark,
 			p_id, 'held', p_kind, p_units, p_capacity, now + p_ttl + p_grace, p_ttl, p_grace, now, p_turn, p_inbox,

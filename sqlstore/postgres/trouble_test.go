@@ -144,9 +144,9 @@ func grants() (all []string) {
 	return all
 }
 
-// A user who may create nothing is told what to do. With what an administrator then creates and grants everything
-// works. Without one of the grants the store says at once what is missing, and it is right: if it did not look, a call
-// would fail.
+// A user that may create nothing gets an error with what to do. With what an administrator then creates and grants
+// everything works. Without one of the grants the store says at once what is missing, and it is right: if it did not
+// look, a call would fail.
 func TestSmallestGrants(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// BenchmarkUncontended takes and gives back a lock that nobody else wants, and beside it, in turns, does one bare
-// INSERT and one bare DELETE, each a transaction of its own, on the same file. x-bare is how many times longer the
-// lock takes. Rounds are interleaved, since the machine's mood changes; the median of them counts.
+// BenchmarkUncontended acquires and releases a lock without contention, and beside it, in turns, does one bare INSERT
+// and one bare DELETE, each a transaction of its own, on the same file. x-bare is how many times longer the lock takes.
+// Rounds are interleaved, since the machine's mood changes; the median of them counts.
 func BenchmarkUncontended(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "locks.db")
 	locks, err := holdfast.Open(b.Context(), "sqlite:"+path)

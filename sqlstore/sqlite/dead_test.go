@@ -78,7 +78,7 @@ func die(t *testing.T, e *engine) {
 	check(t, e.Close())
 }
 
-// TestClosedWithoutLeaving frees what was held: nobody is there any more who could use it.
+// TestClosedWithoutLeaving: Close releases what was held, since no caller can use it any more.
 func TestClosedWithoutLeaving(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)
@@ -147,7 +147,7 @@ func listed(t *testing.T, folder string) []string {
 	return names
 }
 
-// TestEarlierIsNeverBuried: of a client of an earlier version nobody knows that it is dead.
+// TestEarlierIsNeverBuried: it is never known whether a client of an earlier version is dead.
 func TestEarlierIsNeverBuried(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path), open(t, path)

@@ -21,7 +21,7 @@ func init() {
 	childJobs["full"] = childFull
 }
 
-// TestReadOnly runs as a user who may only read, since root may write everything.
+// TestReadOnly runs as a user that may only read, since root may write everything.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "locks.db")
@@ -154,7 +154,7 @@ func deadline(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// asNobody makes a command run without root's rights. Whoever is not root needs nothing.
+// asNobody makes a command run without root's rights. For other users it does nothing.
 func asNobody(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if os.Geteuid() != 0 {

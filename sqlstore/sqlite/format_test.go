@@ -53,7 +53,7 @@ func TestNewerFileWhileOpen(t *testing.T) {
 // TestLeaveOfNewer: what leaving does to a line that has anything of a newer format, only newer programs know.
 func TestLeaveOfNewer(t *testing.T) {
 	for what, c := range map[string]struct {
-		waits bool // somebody, behind the one that leaves
+		waits bool // a claim, behind the one that leaves
 		newer string
 	}{
 		"alone":                  {false, "held"},
@@ -105,7 +105,8 @@ func TestSweepPastNewer(t *testing.T) {
 	operate(t, path, `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
 		deadline, ttl, grace, since, turn, inbox, waits, details, format)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		SELECT '', 'newer ' || i, 7, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', ? FROM n`,
+		SELECT '', 'newer ' || i, 7, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '',
+			'{}', ? FROM n`,
 		mostSwept, format+1)
 	operate(t, path, "UPDATE holdfast_claims SET deadline = 1")
 	check(t, e.Sweep(t.Context()))

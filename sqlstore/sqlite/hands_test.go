@@ -15,7 +15,7 @@ type trap struct{ set atomic.Pointer[func()] }
 
 func (p *trap) do(what func()) { p.set.Store(&what) }
 
-// hold has whoever gets there wait until goOn.
+// hold makes the caller that arrives there wait until goOn.
 func (p *trap) hold(t *testing.T) (reached <-chan struct{}, goOn func()) {
 	there, end := make(chan struct{}), make(chan struct{})
 	goOn = sync.OnceFunc(func() { close(end) })

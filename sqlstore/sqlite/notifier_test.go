@@ -152,7 +152,7 @@ func TestLetters(t *testing.T) {
 		check(t, err)
 	}
 	wantPush(t, told, store.ID{9})
-	e.Close() // and with it whoever reads letters
+	e.Close() // and with it the goroutine that reads letters
 	if n := len(told); n != 0 {
 		t.Errorf("told %d times more", n)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// stranger is a user who is not the one that runs the tests.
+// stranger is a user other than the one that runs the tests.
 const stranger = 65533
 
 // strangers gives a file to a stranger.

@@ -18,7 +18,7 @@ func link(t *testing.T, target string) string {
 	return at
 }
 
-// TestSymlink: whoever opens the file by another name hears of its grants too.
+// TestSymlink: a client that opens the file by another name is notified of its grants too.
 func TestSymlink(t *testing.T) {
 	path := newPath(t)
 	a := open(t, path)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Windows lets nobody remove a file that is open.
+// On Windows an open file cannot be removed.
 
 // deleteFile removes a file with all that SQLite has beside it.
 func deleteFile(t *testing.T, path string) {
@@ -82,8 +82,8 @@ func TestVanishesWhileItIsOpened(t *testing.T) {
 	}
 }
 
-// TestLogRemoved: somebody removes the log and its index and leaves the file. SQLite would go on in those that were
-// removed, beside whoever has made new ones.
+// TestLogRemoved: the log and its index are removed, but not the file. SQLite would continue in those that were
+// removed, beside clients that have made new ones.
 func TestLogRemoved(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)

@@ -72,7 +72,7 @@ func above(t *testing.T, before, ticket uint64) uint64 {
 	return ticket
 }
 
-// TestBelt goes around the code: whoever writes the tables by hand still cannot make two hold alone.
+// TestBelt bypasses the code: even writes to the tables by hand cannot make two exclusive holders.
 func TestBelt(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
@@ -82,7 +82,8 @@ func TestBelt(t *testing.T) {
 	for what, statement := range map[string]string{
 		"granting a second":     "UPDATE holdfast_claims SET state = 'held', seat = 0 WHERE state = 'waiting'",
 		"a holder off its seat": "UPDATE holdfast_claims SET state = 'held' WHERE state = 'waiting'",
-		"a copy of the holder": `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units, capacity,
+		"a copy of the holder": `INSERT INTO holdfast_claims (prefix, name, seat, ticket, id, state, kind, units,
+			capacity,
 			deadline, ttl, grace, since, turn, inbox, waits, details, format)
 			SELECT prefix, name, seat, ticket + 1, 'another', state, kind, units, capacity,
 			deadline, ttl, grace, since, turn, inbox, waits, details, format FROM holdfast_claims WHERE state = 'held'`,
@@ -156,7 +157,8 @@ func clockAt(ahead time.Duration) Option {
 	return func(e *engine) { e.wall = func() time.Time { return time.Now().Add(ahead) } }
 }
 
-// TestAnotherMachine: two machines that write to one file would not agree on the time. Whoever notices it stops.
+// TestAnotherMachine: two machines that write to one file would not agree on the time. The client that notices it
+// stops.
 func TestAnotherMachine(t *testing.T) {
 	path := newPath(t)
 	here := open(t, path)

@@ -16,7 +16,7 @@ func wantState(t *testing.T, path string, c *store.Claim, want store.State) {
 	}
 }
 
-// TestBreakGrants whoever now fits before it returns.
+// TestBreakGrants: Break grants the next claims that fit before it returns.
 func TestBreakGrants(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
@@ -25,7 +25,7 @@ func TestBreakGrants(t *testing.T) {
 	wantState(t, path, next, store.Held)
 }
 
-// TestLookGrants whoever should have been granted: the one ahead was taken out by hand, or has run out.
+// TestLookGrants: a read grants the claims that fit if the one ahead was deleted by hand, or has expired.
 func TestLookGrants(t *testing.T) {
 	for what, statement := range map[string]string{
 		"taken out": "DELETE FROM holdfast_claims WHERE state = 'held'",
@@ -88,7 +88,7 @@ func TestOpens(t *testing.T) {
 	}
 }
 
-// TestRepeatedJoinKeeps: whoever joins again has its whole ttl before it, as its client now believes.
+// TestRepeatedJoinKeeps: a claim that joins again has its whole ttl left, as its client now believes.
 func TestRepeatedJoinKeeps(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)
@@ -121,7 +121,7 @@ func TestKeepMovesTheInbox(t *testing.T) {
 	wantRows(t, path, 1, "holdfast_claims WHERE inbox = ?", b.notifier.name())
 }
 
-// TestSweepOfAllPrefixes: a tenant that is no more has nobody of its own who would sweep.
+// TestSweepOfAllPrefixes: a former tenant has no client that would sweep.
 func TestSweepOfAllPrefixes(t *testing.T) {
 	path := newPath(t)
 	a, b := open(t, path, WithPrefix("a")), open(t, path, WithPrefix("b"))

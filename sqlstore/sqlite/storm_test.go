@@ -52,7 +52,7 @@ type storm struct {
 	path string
 
 	mu       sync.Mutex
-	taken    []int64 // when somebody had the lock
+	taken    []int64 // when a process had the lock
 	freed    []int64 // when it was free: a release began, or its holder was dead
 	stopped  []step  // while a process stood still
 	children []*stormChild
@@ -120,7 +120,7 @@ func (s *storm) pause(i int) {
 	s.stopped = append(s.stopped, step{began, time.Now().UnixNano()})
 }
 
-// longest is how long the lock was free, at most, until somebody had it, apart from when a process stood still: that
+// longest is how long the lock was free, at most, until a process had it, apart from when a process was stopped: that
 // one may have been the next, or in the middle of its transaction.
 func (s *storm) longest() (longest time.Duration) {
 	slices.Sort(s.taken)
@@ -139,8 +139,8 @@ func (s *storm) longest() (longest time.Duration) {
 	return longest
 }
 
-// TestStopAndKillStorm: thirty processes want one lock, with a ttl that nobody waits for. Random ones, and often the
-// holder, are stopped and continued, or killed and replaced. Whenever the lock is free, somebody has it soon.
+// TestStopAndKillStorm: thirty processes want one lock, with a ttl that no process waits for. Random ones, and often
+// the holder, are stopped and continued, or killed and replaced. Whenever the lock is free, a process acquires it soon.
 func TestStopAndKillStorm(t *testing.T) {
 	s := &storm{t: t, path: newPath(t)}
 	for range 30 {

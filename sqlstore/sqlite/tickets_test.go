@@ -30,7 +30,7 @@ func TestOwnFloorIsNeverTooHigh(t *testing.T) {
 	above(t, c.Floor, join(t, open(t, path, clockAt(-2*store.FloorAhead)), c, store.Held))
 }
 
-// TestFloorWithinATransaction: who comes after a floor in the same transaction is above it, and who comes later too.
+// TestFloorWithinATransaction: a claim after a floor in the same transaction is above it, and later ones too.
 func TestFloorWithinATransaction(t *testing.T) {
 	e := open(t, newPath(t))
 	first, second := newClaim("x"), newClaim("y")
@@ -66,8 +66,8 @@ func TestEndOfTickets(t *testing.T) {
 	}
 }
 
-// TestMarkSetByHand: somebody has set the mark to where no clock has ever been. No ticket is given from there, in an
-// empty line or another, and the error says why.
+// TestMarkSetByHand: the mark was set by hand to a time that no clock has ever had. No ticket is given from there, in
+// an empty line or another, and the error says why.
 func TestMarkSetByHand(t *testing.T) {
 	path := newPath(t)
 	e := open(t, path)

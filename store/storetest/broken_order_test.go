@@ -78,7 +78,8 @@ var brokenOrder = []mutant{
 	{"the next is sent to the back", 2, "order/first come first served", []int{7}, eachStore(func(b *bug) {
 		b.leave = func(ctx context.Context, c store.Claim) error {
 			entries := b.entries(c.Name)
-			if len(entries) > 2 && entries[0].ID == c.ID && entries[1].State == store.Waiting && entries[1].Demand == entries[2].Demand {
+			if len(entries) > 2 && entries[0].ID == c.ID && entries[1].State == store.Waiting &&
+				entries[1].Demand == entries[2].Demand {
 				next := entries[1].Claim
 				_ = b.eye.Leave(ctx, next)
 				_, _ = b.eye.Join(ctx, next)

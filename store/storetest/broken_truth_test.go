@@ -90,48 +90,78 @@ var brokenUnknown = []mutant{
 			}
 		}
 	})},
-	{"what was not acknowledged cannot be left", 8, "unknown outcomes/the response to Join is lost", nil, eachStore(func(b *bug) {
-		b.leaves = func(c *store.Claim) {
-			if c.Ticket == 0 && b.find(*c) != nil {
-				c.ID[15] ^= 0x80 // no claim has it
+	{
+		"what was not acknowledged cannot be left",
+		8,
+		"unknown outcomes/the response to Join is lost",
+		nil,
+		eachStore(func(b *bug) {
+			b.leaves = func(c *store.Claim) {
+				if c.Ticket == 0 && b.find(*c) != nil {
+					c.ID[15] ^= 0x80 // no claim has it
+				}
 			}
-		}
-	})},
-	{"leaving twice is an error", 8, "unknown outcomes/the response to Leave is lost", []int{6, 9}, eachStore(func(b *bug) {
-		b.leave = func(ctx context.Context, c store.Claim) error {
-			stood := b.find(c) != nil
-			err := b.Store.Leave(ctx, c)
-			if err == nil && !stood && c.Ticket != 0 {
-				return store.ErrNotHeld
+		}),
+	},
+	{
+		"leaving twice is an error",
+		8,
+		"unknown outcomes/the response to Leave is lost",
+		[]int{6, 9},
+		eachStore(func(b *bug) {
+			b.leave = func(ctx context.Context, c store.Claim) error {
+				stood := b.find(c) != nil
+				err := b.Store.Leave(ctx, c)
+				if err == nil && !stood && c.Ticket != 0 {
+					return store.ErrNotHeld
+				}
+				return err
 			}
-			return err
-		}
-	})},
-	{"a Join is sent though its context is done", 8, "unknown outcomes/a context that was done before", nil, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			if ctx.Err() != nil {
-				ctx = context.WithoutCancel(ctx)
+		}),
+	},
+	{
+		"a Join is sent though its context is done",
+		8,
+		"unknown outcomes/a context that was done before",
+		nil,
+		eachStore(func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
+				if ctx.Err() != nil {
+					ctx = context.WithoutCancel(ctx)
+				}
+				return b.Store.Join(ctx, c)
 			}
-			return b.Store.Join(ctx, c)
-		}
-	})},
-	{"an abandoned wait stays in the queue", 8, "unknown outcomes/a wait is abandoned", []int{2}, eachStore(func(b *bug) {
-		b.leaves = func(c *store.Claim) {
-			if p := b.find(*c); p != nil && p.State == store.Waiting {
-				c.ID[15] ^= 0x80 // no claim has it
+		}),
+	},
+	{
+		"an abandoned wait stays in the queue",
+		8,
+		"unknown outcomes/a wait is abandoned",
+		[]int{2},
+		eachStore(func(b *bug) {
+			b.leaves = func(c *store.Claim) {
+				if p := b.find(*c); p != nil && p.State == store.Waiting {
+					c.ID[15] ^= 0x80 // no claim has it
+				}
 			}
-		}
-	})},
-	{"a refused Join is in the queue", 8, "unknown outcomes/a final error joins nothing", []int{3}, eachStore(func(b *bug) {
-		b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
-			status, err := b.Store.Join(ctx, c)
-			if errors.Is(err, store.ErrFloor) {
-				c.Floor = 0
-				_, _ = b.Store.Join(ctx, c)
+		}),
+	},
+	{
+		"a refused Join is in the queue",
+		8,
+		"unknown outcomes/a final error joins nothing",
+		[]int{3},
+		eachStore(func(b *bug) {
+			b.join = func(ctx context.Context, c store.Claim) (store.Status, error) {
+				status, err := b.Store.Join(ctx, c)
+				if errors.Is(err, store.ErrFloor) {
+					c.Floor = 0
+					_, _ = b.Store.Join(ctx, c)
+				}
+				return status, err
 			}
-			return status, err
-		}
-	})},
+		}),
+	},
 }
 
 var brokenLeaks = []mutant{

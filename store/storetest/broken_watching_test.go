@@ -70,11 +70,17 @@ func listsQueues(show func(q *store.Queue, err *error) bool) func(*broken) {
 }
 
 var brokenWatching = []mutant{
-	{"a watch reports only that it has begun", 0, "watching/changes", nil, watches(func(name string, changed func(string)) {
-		if name == "" {
-			changed("")
-		}
-	})},
+	{
+		"a watch reports only that it has begun",
+		0,
+		"watching/changes",
+		nil,
+		watches(func(name string, changed func(string)) {
+			if name == "" {
+				changed("")
+			}
+		}),
+	},
 	{"a watch forgets its prefix", 0, "watching/prefix", nil, eachStore(func(b *bug) {
 		b.watch = func(ctx context.Context, _ string, changed func(string)) error {
 			return b.honestWatch(ctx, "", changed)
@@ -112,20 +118,38 @@ var brokenWatching = []mutant{
 			return ctx.Err()
 		}
 	})},
-	{"a list has only queues of one claim", 0, "watching/long queues", nil, listsQueues(func(q *store.Queue, _ *error) bool {
-		q.Entries = q.Entries[:min(len(q.Entries), 1)]
-		return true
-	})},
-	{"a list has names as they are stored", 10, "names/queues listed", nil, listsQueues(func(q *store.Queue, _ *error) bool {
-		q.Name = strings.ReplaceAll(url.QueryEscape(q.Name), "%2F", "/")
-		return true
-	})},
-	{"a list shows states of its own", 0, "watching/long queues", []int{10, 12}, listsQueues(func(q *store.Queue, _ *error) bool {
-		for i := range q.Entries {
-			q.Entries[i].State = store.Waiting
-		}
-		return true
-	})},
+	{
+		"a list has only queues of one claim",
+		0,
+		"watching/long queues",
+		nil,
+		listsQueues(func(q *store.Queue, _ *error) bool {
+			q.Entries = q.Entries[:min(len(q.Entries), 1)]
+			return true
+		}),
+	},
+	{
+		"a list has names as they are stored",
+		10,
+		"names/queues listed",
+		nil,
+		listsQueues(func(q *store.Queue, _ *error) bool {
+			q.Name = strings.ReplaceAll(url.QueryEscape(q.Name), "%2F", "/")
+			return true
+		}),
+	},
+	{
+		"a list shows states of its own",
+		0,
+		"watching/long queues",
+		[]int{10, 12},
+		listsQueues(func(q *store.Queue, _ *error) bool {
+			for i := range q.Entries {
+				q.Entries[i].State = store.Waiting
+			}
+			return true
+		}),
+	},
 	{"a list is by a pattern", 10, "names/queues filtered", nil, eachStore(func(b *bug) {
 		b.queues = func(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 			return func(yield func(store.Queue, error) bool) {

@@ -209,8 +209,16 @@ func (p *contender) note(sent time.Time, status store.Status) {
 // demand ends the case if the last response differs from want.
 func (p *contender) demand(call string, want store.State) {
 	if p.last.State != want {
-		p.t.fatalf("%s of %q (%d of %d): %v, want %v%v", call, p.claim.Name, p.claim.Units, p.claim.Limit, p.last.State, want,
-			p.lapsed())
+		p.t.fatalf(
+			"%s of %q (%d of %d): %v, want %v%v",
+			call,
+			p.claim.Name,
+			p.claim.Units,
+			p.claim.Limit,
+			p.last.State,
+			want,
+			p.lapsed(),
+		)
 	}
 }
 

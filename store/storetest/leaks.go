@@ -28,7 +28,12 @@ func (t *trial) vanishes(names ...string) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.fatalf("%q is gone for more than %v, and the store still holds %d things for it", name, t.takeover(), n)
+				t.fatalf(
+					"%q is gone for more than %v, and the store still holds %d things for it",
+					name,
+					t.takeover(),
+					n,
+				)
 			}
 			t.advance(t.ttl / 4)
 		}

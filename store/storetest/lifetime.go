@@ -39,7 +39,11 @@ func deadHolderWithWaiter(t *trial) {
 	case after < least:
 		t.errorf("the waiter was granted %v after the holder's last request, and the ttl is %v", after, t.ttl)
 	case after > t.takeover()+t.late:
-		t.errorf("the waiter was granted %v after the holder's last request, and the store promises %v", after, t.takeover())
+		t.errorf(
+			"the waiter was granted %v after the holder's last request, and the store promises %v",
+			after,
+			t.takeover(),
+		)
 	}
 }
 

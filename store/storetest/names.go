@@ -44,7 +44,10 @@ var oddNames = []string{
 	// prefixes of others
 	"abc", "abcd",
 	strings.Repeat("x", 255), strings.Repeat("x", 256),
-	strings.Repeat("x", store.MaxName-1), strings.Repeat("x", store.MaxName), strings.Repeat("x", store.MaxName-1) + "y",
+	strings.Repeat(
+		"x",
+		store.MaxName-1,
+	), strings.Repeat("x", store.MaxName), strings.Repeat("x", store.MaxName-1) + "y",
 	strings.Repeat("🔒", store.MaxName/4), strings.Repeat("🔒", store.MaxName/4-1) + "🔓",
 }
 
@@ -154,7 +157,8 @@ func tenantsAreApart(t *trial) {
 			if got := tenants[i].list(t.mark); !slices.Equal(got, []string{name}) {
 				t.errorf("a tenant sees the names %q, want %q", got, name)
 			}
-			if entries := tenants[i].entries(name); len(entries) != 1 || entries[0].ID != p.claim.ID || entries[0].Name != name {
+			if entries := tenants[i].entries(name); len(entries) != 1 || entries[0].ID != p.claim.ID ||
+				entries[0].Name != name {
 				t.errorf("a tenant sees the queue %+v, want its own claim", entries)
 			}
 		}

@@ -87,7 +87,13 @@ func (p *contender) checkEntry(entry store.Entry, state store.State) {
 	case got.ID != want.ID || got.Ticket != want.Ticket:
 		p.t.errorf("the queue shows claim %v with ticket %d, want %v with %d", got.ID, got.Ticket, want.ID, want.Ticket)
 	case got.Name != want.Name || got.Demand != want.Demand:
-		p.t.errorf("the queue shows a claim of %q for %+v, want %q and %+v", got.Name, got.Demand, want.Name, want.Demand)
+		p.t.errorf(
+			"the queue shows a claim of %q for %+v, want %q and %+v",
+			got.Name,
+			got.Demand,
+			want.Name,
+			want.Demand,
+		)
 	case got.Owner == nil || !reflect.DeepEqual(*got.Owner, *want.Owner):
 		p.t.errorf("the queue shows the owner %+v, want %+v", got.Owner, want.Owner)
 	case got.Turn != want.Turn || !slices.Equal(got.Waits, want.Waits):
@@ -112,10 +118,20 @@ func queueShowsTimes(t *trial) {
 	t.advance(pause)
 	for _, entry := range c.entries(name) {
 		if entry.Since.Before(began.Add(-t.slack)) || entry.Since.After(joined.Add(t.slack)) {
-			t.errorf("the queue shows a claim as %v since %v ago, and it is %v", entry.State, time.Since(entry.Since), pause)
+			t.errorf(
+				"the queue shows a claim as %v since %v ago, and it is %v",
+				entry.State,
+				time.Since(entry.Since),
+				pause,
+			)
 		}
 		if ttl := holder.claim.TTL; t.able.SessionTTL == 0 && entry.Left > ttl-pause+t.slack {
-			t.errorf("the queue shows a claim with %v left, %v after it was kept, and its ttl is %v", entry.Left, pause, ttl)
+			t.errorf(
+				"the queue shows a claim with %v left, %v after it was kept, and its ttl is %v",
+				entry.Left,
+				pause,
+				ttl,
+			)
 		}
 	}
 	released := time.Now()

@@ -71,9 +71,14 @@ func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule)
 			t.Parallel()
 		}
 		defer watch(t.Name(), realTime.watchdog)()
-		return playSteadily(t, realTime.ttl, func() outcome { return s.play(t, h, realTime) }, func() (end func() time.Duration) {
-			return withServers(h, realTime.ttl, steady())
-		})
+		return playSteadily(
+			t,
+			realTime.ttl,
+			func() outcome { return s.play(t, h, realTime) },
+			func() (end func() time.Duration) {
+				return withServers(h, realTime.ttl, steady())
+			},
+		)
 	})
 }
 

@@ -61,7 +61,12 @@ const (
 // playSteadily runs a case in real time. The promises of a store assume a machine that runs: a failure while the
 // machine was stalled for a good part of a ttl proves nothing, and the case is repeated. It is also repeated if all
 // failures are calls without a response in time: starved servers respond late while the machine seems to run.
-func playSteadily(t testing.TB, ttl time.Duration, play func() outcome, steady func() (end func() time.Duration)) outcome {
+func playSteadily(
+	t testing.TB,
+	ttl time.Duration,
+	play func() outcome,
+	steady func() (end func() time.Duration),
+) outcome {
 	for plays := 1; ; plays++ {
 		end := steady()
 		o := play()

@@ -41,7 +41,13 @@ func TestPlaySteadily(t *testing.T) {
 			steady := func() func() time.Duration { return func() time.Duration { return c.gap } }
 			o := playSteadily(t, time.Second, play, steady)
 			if plays != c.plays || len(o.failures) != c.failures {
-				t.Errorf("played %d times, with %d failures in the end; want %d and %d", plays, len(o.failures), c.plays, c.failures)
+				t.Errorf(
+					"played %d times, with %d failures in the end; want %d and %d",
+					plays,
+					len(o.failures),
+					c.plays,
+					c.failures,
+				)
 			}
 		})
 	}
@@ -101,7 +107,8 @@ func (unreachable) Open(t testing.TB, _ string) (store.Store, Link) {
 // TestFailureToConnect: a failure to connect fails the case, which can be repeated, and not the whole test.
 func TestFailureToConnect(t *testing.T) {
 	never := scenario{run: func(*trial) { t.Error("it was played without a store") }}
-	if o := never.play(t, unreachable{}, fakeTime); len(o.failures) != 1 || !strings.Contains(o.failures[0], "no response") {
+	if o := never.play(t, unreachable{}, fakeTime); len(o.failures) != 1 ||
+		!strings.Contains(o.failures[0], "no response") {
 		t.Errorf("the failures are %q", o.failures)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // suite has every rule of the contract, in the order of package store's documentation.
 var suite = []rule{
-	methods, exclusion, order, floor, lifetime, until, identity, truth, unknown, leaks, names, honesty, format, watching,
+	methods, exclusion, order, floor, lifetime, until, identity, truth, unknown, leaks, names, honesty, format,
+	watching,
 }
 
 // A rule is a rule of the contract, with the cases that show whether a store obeys it.

@@ -7,21 +7,26 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var truth = rule{7, "truth", "A push can be lost, late or early. Keep returns the true status, and Gone is final.", []scenario{
-	{"a lost push", 0, lostPush},
-	{"a late push", aQueue, latePush},
-	{"an early push", aQueue, earlyPush},
-	{"a push has the ticket", aQueue, pushHasTicket},
-	{"granted while cut off", aQueue, grantedWhileCutOff},
-	{"notified after a cut", aQueue, notifiedAfterCut},
-	{"erased while held", 0, erasedWhileHeld},
-	{"erased while waiting", aQueue, erasedWhileWaiting},
-	{"gone is final", aQueue, goneIsFinal},
-	{"joining again while held", 0, joiningAgainWhileHeld},
-	{"joining again while waiting", aQueue, joiningAgainWhileWaiting},
-	{"joining twice at once", aQueue, joiningTwiceAtOnce},
-	{"a server that lost its data", 0, serverLostItsData},
-}}
+var truth = rule{
+	7,
+	"truth",
+	"A push can be lost, late or early. Keep returns the true status, and Gone is final.",
+	[]scenario{
+		{"a lost push", 0, lostPush},
+		{"a late push", aQueue, latePush},
+		{"an early push", aQueue, earlyPush},
+		{"a push has the ticket", aQueue, pushHasTicket},
+		{"granted while cut off", aQueue, grantedWhileCutOff},
+		{"notified after a cut", aQueue, notifiedAfterCut},
+		{"erased while held", 0, erasedWhileHeld},
+		{"erased while waiting", aQueue, erasedWhileWaiting},
+		{"gone is final", aQueue, goneIsFinal},
+		{"joining again while held", 0, joiningAgainWhileHeld},
+		{"joining again while waiting", aQueue, joiningAgainWhileWaiting},
+		{"joining twice at once", aQueue, joiningTwiceAtOnce},
+		{"a server that lost its data", 0, serverLostItsData},
+	},
+}
 
 func lostPush(t *trial) {
 	holder, waiter := t.pair()

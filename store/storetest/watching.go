@@ -12,15 +12,20 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var watching = rule{0, "watching", "A Watcher reports every change of a queue, and with an empty name that some may have " +
-	"been missed; a Lister yields every queue as Queue returns it.", []scenario{
-	{"changes", aQueue, changesAreReported},
-	{"prefix", aQueue, prefixIsWatched},
-	{"cut off", aQueue, lostChangesAreReported},
-	{"the end", aQueue, watchEnds},
-	{"closed", aQueue, watchEndsWithStore},
-	{"long queues", aQueue, longQueuesAreListed},
-}}
+var watching = rule{
+	0,
+	"watching",
+	"A Watcher reports every change of a queue, and with an empty name that some may have " +
+		"been missed; a Lister yields every queue as Queue returns it.",
+	[]scenario{
+		{"changes", aQueue, changesAreReported},
+		{"prefix", aQueue, prefixIsWatched},
+		{"cut off", aQueue, lostChangesAreReported},
+		{"the end", aQueue, watchEnds},
+		{"closed", aQueue, watchEndsWithStore},
+		{"long queues", aQueue, longQueuesAreListed},
+	},
+}
 
 // reportWithin is how long a change may take to be reported: less than the claims of these cases live.
 const reportWithin = 30 * time.Second
@@ -53,7 +58,10 @@ func (c *client) watch(prefix string) *watchCall {
 		defer l.mu.Unlock()
 		l.err, l.over = err, true
 	})
-	if l.await("the beginning", func(name string) bool { return name == "" }); errors.Is(l.result(), store.ErrUnsupported) {
+	if l.await("the beginning", func(name string) bool { return name == "" }); errors.Is(
+		l.result(),
+		store.ErrUnsupported,
+	) {
 		c.t.skipf("the store reports no changes as it was opened")
 	}
 	return l
