@@ -22,6 +22,7 @@ type lock struct {
 	err      error // why it cannot be used; nil if it can
 }
 
+// lock returns the lock of a name. Its err is that of a wrong option or name.
 func (c *Client) lock(name string, options []Option) lock {
 	l := lock{client: c, name: name, settings: c.settings.with(options, &c.abilities)}
 	if l.err = l.settings.err; l.err == nil {

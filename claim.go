@@ -375,6 +375,7 @@ func (cl *claim) fault() error {
 	return nil
 }
 
+// setFault stores the failure of the store to respond about the claim, or nil when it has responded.
 func (cl *claim) setFault(err error) {
 	if err == nil {
 		cl.failed.Store(nil)
@@ -384,7 +385,7 @@ func (cl *claim) setFault(err error) {
 	cl.failed.Store(&failed)
 }
 
-// sharedBy says in an error whose a shared lease is.
+// sharedBy returns whose a shared lease is, for an error.
 func (cl *claim) sharedBy() string {
 	if cl.Kind == store.Semaphore {
 		return "semaphore's"

@@ -227,6 +227,7 @@ func (c *Client) leaveLate(cl Claim) {
 	})
 }
 
+// isClosed reports whether Close has begun.
 func (c *Client) isClosed() bool { return c.closed.Err() != nil }
 
 // pause waits for d, or until ctx ends or the client is closed.
@@ -283,6 +284,7 @@ type idSource struct {
 	unused []byte // the end of random
 }
 
+// next returns a new random ID.
 func (s *idSource) next() (id store.ID) {
 	if len(s.unused) == 0 {
 		rand.Read(s.random[:])

@@ -37,6 +37,7 @@ func (i *instant) lower(t time.Time) {
 	i.wall.Store(min(i.wall.Load(), t.UnixNano()))
 }
 
+// passed reports whether the instant has passed, by either clock.
 func (i *instant) passed(now time.Time) bool {
 	return mono(now) >= i.mono.Load() || now.UnixNano() >= i.wall.Load()
 }

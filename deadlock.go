@@ -136,6 +136,7 @@ func (s *search) publish() []*claim {
 	return slices.Clone(s.request.owner.claims)
 }
 
+// newDeadlockError returns the error that describes a cycle.
 func newDeadlockError(k knot.Knot) *DeadlockError {
 	e := &DeadlockError{}
 	for _, s := range k.Cycle {

@@ -97,6 +97,7 @@ type LockedError struct {
 // Error returns the error in one line.
 func (e *LockedError) Error() string { return e.text(mentioned{}) }
 
+// text returns the error without the prefix, and without the names that the error around it has mentioned.
 func (e *LockedError) text(said mentioned) string {
 	s := "locked"
 	if !e.Since.IsZero() {

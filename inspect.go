@@ -38,6 +38,7 @@ func (q Queue) Holders() []Entry {
 // Waiters returns the entries that wait, the next first.
 func (q Queue) Waiters() []Entry { return q.Entries[len(q.Holders()):] }
 
+// newEntry returns an entry of the store as an Entry of this package.
 func newEntry(e *store.Entry) Entry {
 	entry := Entry{
 		Token: newToken(e.Ticket, !e.Exclusive(), e.Turn),
@@ -62,6 +63,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Queue, error) {
 	return k.inspect(ctx)
 }
 
+// inspect returns the queue of the lock. See [Client.Inspect] about the errors.
 func (k *lock) inspect(ctx context.Context) (Queue, error) {
 	q := Queue{Name: k.name}
 	if err := k.usable(ctx); err != nil {

@@ -149,6 +149,8 @@ func (k *keeper) launch() {
 	}
 }
 
+// start starts as many calls of work as the queue of the lane needs, with batch claims each, up to maxCalls in
+// progress.
 func (k *keeper) start(l *lane, batch int, work func()) {
 	l.more = false
 	for n := len(l.queue); n > 0 && l.running < maxCalls; n -= batch {

@@ -167,6 +167,7 @@ func (l *Lease) Downgrade(ctx context.Context) (*Lease, error) {
 	return nil, l.client.failed("downgrade", l.claim.Name, err)
 }
 
+// downgrade is Downgrade, with errors that are not wrapped in an *Error yet.
 func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	c, cl := l.client, l.claim
 	if l.token.Shared() {
@@ -219,6 +220,7 @@ func (l *Lease) Pin() (Store, Claim, error) {
 	return s, claim, nil
 }
 
+// pin is Pin, with errors that are not wrapped in an *Error yet.
 func (l *Lease) pin() (Store, Claim, error) {
 	c := l.client
 	c.begin()

@@ -274,11 +274,13 @@ func (q *requests) insert(r, next *request) {
 	*q.after(r.prev), *q.before(next) = r, r
 }
 
+// remove removes r, which must be in the list.
 func (q *requests) remove(r *request) {
 	*q.after(r.prev), *q.before(r.next) = r.next, r.prev
 	r.queued, r.prev, r.next = false, nil, nil
 }
 
+// pop removes and returns the first request, or returns nil if there is none.
 func (q *requests) pop() *request {
 	r := q.first
 	if r != nil {
@@ -296,6 +298,7 @@ func (q *requests) after(r *request) **request {
 	return &r.next
 }
 
+// before returns the pointer to the predecessor of r; for nil, to the last request.
 func (q *requests) before(r *request) **request {
 	if r == nil {
 		return &q.last

@@ -43,6 +43,7 @@ func (s *Semaphore) Units(n int) Part {
 	return p
 }
 
+// newPart returns the part that requests demand of a lock.
 func newPart(k *lock, op string, demand store.Demand) part {
 	return part{lock: k, request: request{op: op, demand: demand}}
 }
@@ -58,8 +59,9 @@ func LockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 	return lockAll(ctx, "lock all", parts, groupOptions{})
 }
 
-// TryLockAll acquires many locks as [LockAll] does if all of them are free, and does not wait. Otherwise it returns an
-// error that wraps a *LockedError, with the name of the first lock that is not free, and holds none of them.
+// TryLockAll acquires many locks as [LockAll] does if all of them are free, and does not wait. If one is not free, it
+// holds none of them, and the error wraps a *LockedError with the name of the first lock that is not free. The other
+// errors are those of LockAll.
 func TryLockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 	return lockAll(ctx, "trylock all", parts, groupOptions{try: true})
 }
@@ -68,8 +70,9 @@ func TryLockAll(ctx context.Context, parts ...Part) (*MultiLease, error) {
 // in the order of the arguments; with several locks, [TokenFrom] finds none in fn's context. ctx bounds the wait and
 // fn. The context that fn receives ends the moment any of the locks is lost.
 //
-// DoAll returns fn's error. If a lock was lost in the meantime, the error wraps ErrLost too and names the lock: another
-// holder may have worked at the same time as fn.
+// DoAll returns the errors of [LockAll], or else fn's error. If a lock was lost in the meantime, the error wraps
+// ErrLost too and names the lock: another holder may have worked at the same time as fn. A release that the store did
+// not confirm is not an error: it is repeated in the background.
 func DoAll(ctx context.Context, fn func(ctx context.Context, tokens []Token) error, parts ...Part) error {
 	const op = "lock all"
 	if fn == nil {
@@ -82,12 +85,13 @@ func DoAll(ctx context.Context, fn func(ctx context.Context, tokens []Token) err
 	return runUnder(ctx, m, func(ctx context.Context) error { return fn(ctx, m.Tokens()) })
 }
 
-// groupOptions tell the three functions apart.
+// groupOptions has what LockAll, TryLockAll and DoAll do differently.
 type groupOptions struct {
 	try   bool // do not wait
 	bound bool // the caller's context bounds the leases too
 }
 
+// lockAll acquires the locks for LockAll, TryLockAll and DoAll, which differ in op and o.
 func lockAll(ctx context.Context, op string, parts []Part, o groupOptions) (*MultiLease, error) {
 	if ctx == nil {
 		return nil, &Error{Op: op, Err: ErrNilContext}

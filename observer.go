@@ -62,6 +62,7 @@ func (r *request) described() Request {
 	return newRequest(r.op, r.lock.name, r.lock.client.abilities.Store, r.demand)
 }
 
+// newRequest returns the description of a request.
 func newRequest(op, name, storeName string, a store.Demand) Request {
 	return Request{Op: op, Name: name, Store: storeName, Kind: a.Kind, Units: int(a.Units), Limit: int(a.Limit)}
 }

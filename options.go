@@ -140,12 +140,14 @@ func WithHandOver(turns int, d time.Duration) Option {
 	}
 }
 
+// positive notes an error that wraps kind if d is not positive.
 func (s *settings) positive(option string, d time.Duration, kind error) {
 	if d <= 0 {
 		s.wrong(fmt.Errorf("%w: %s(%v): it must be positive", kind, option, d))
 	}
 }
 
+// wrong notes the error of an option. The first error counts.
 func (s *settings) wrong(err error) {
 	if s.err == nil {
 		s.err = err

@@ -78,6 +78,7 @@ func (all owners) enter(r *request) {
 	}
 }
 
+// leave notes that a request of its owner is over.
 func (all owners) leave(r *request) {
 	r.owner.requests--
 	all.forget(r.owner)

@@ -50,6 +50,7 @@ func (s *Semaphore) Do(ctx context.Context, n int, fn func(ctx context.Context) 
 // Inspect returns the holders and the waiters of the semaphore. See [Client.Inspect].
 func (s *Semaphore) Inspect(ctx context.Context) (Queue, error) { return s.lock.inspect(ctx) }
 
+// acquire acquires n units as r describes it. If n is not possible, the error wraps ErrBadUnits.
 func (s *Semaphore) acquire(ctx context.Context, n int, r *request) (*Lease, error) {
 	var err error
 	if r.demand, err = s.demand(n); err != nil {

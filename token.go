@@ -19,6 +19,7 @@ type Token uint64
 
 const sharedBit = 1 << 7
 
+// newToken returns the token with these parts.
 func newToken(ticket uint64, shared bool, turn uint8) Token {
 	t := Token(ticket)<<8 | Token(turn)
 	if shared {

@@ -29,9 +29,9 @@ const (
 // entries is no longer in use. Changes that follow each other quickly are reported as one. A queue is also reported
 // when a claim in it was renewed, with the time that it has left now.
 //
-// A store that can push changes has one subscription, however many queues there are. Any other is read again and again:
-// every second, and less often if a read takes long, so that watching never costs more than a few per cent of the
-// store's time. In both cases an entry's Left is as of when the queue was read, and the caller counts it down.
+// A store that can push changes has one subscription, however many queues there are. Any other store is polled: every
+// second, and less often if a read takes long, so that watching never costs more than a few per cent of the store's
+// time. In both cases an entry's Left is as of when the queue was read, and the caller counts it down.
 //
 // A failure of the store is reported once, with no queues. Watch then goes on, and the next batch has all that changed
 // meanwhile. It is empty if nothing did. An *Error with a Name concerns that queue alone, which cannot be read, as one

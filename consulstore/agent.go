@@ -153,22 +153,36 @@ type entry struct {
 	ModifyIndex uint64
 }
 
-// The operations that are used.
+// lockOp writes a key and locks it by a session. It fails if another session has it locked.
 func lockOp(key, session string, value string) op {
 	return op{Verb: "lock", Key: key, Session: session, Value: []byte(value)}
 }
+
+// casOp writes a key if it still has this modify index.
 func casOp(key string, index uint64, value string) op {
 	return op{Verb: "cas", Key: key, Index: index, Value: []byte(value)}
 }
-func getOp(key string) op    { return op{Verb: "get-or-empty", Key: key} }
+
+// getOp reads a key, which may not exist.
+func getOp(key string) op { return op{Verb: "get-or-empty", Key: key} }
+
+// deleteOp deletes a key.
 func deleteOp(key string) op { return op{Verb: "delete", Key: key} }
+
+// deleteAtOp deletes a key if it still has this modify index.
 func deleteAtOp(key string, index uint64) op {
 	return op{Verb: "delete-cas", Key: key, Index: index}
 }
+
+// treeOp reads all keys with a prefix.
 func treeOp(prefix string) op { return op{Verb: "get-tree", Key: prefix} }
+
+// checkIndexOp fails the transaction unless the key has this modify index.
 func checkIndexOp(key string, index uint64) op {
 	return op{Verb: "check-index", Key: key, Index: index}
 }
+
+// checkSessionOp fails the transaction unless the key is locked by this session.
 func checkSessionOp(key, session string) op {
 	return op{Verb: "check-session", Key: key, Session: session}
 }

@@ -25,6 +25,7 @@ type dialer struct {
 // dialTimeout is how long one address may take to accept a connection.
 const dialTimeout = 3 * time.Second
 
+// newDialer returns a dialer that begins with the first address.
 func newDialer(network string, addresses []string, config *tls.Config) *dialer {
 	d := &dialer{network: network, addresses: addresses, tls: config}
 	d.left, d.leave = context.WithCancel(context.Background())
@@ -55,6 +56,7 @@ func (d *dialer) dialTLS(ctx context.Context, _, _ string) (net.Conn, error) {
 	return conn, nil
 }
 
+// connect connects to the current address or, if that fails, to the next ones. It returns the last error if all fail.
 func (d *dialer) connect(ctx context.Context) (conn net.Conn, address string, err error) {
 	for range d.addresses {
 		d.mu.Lock()
@@ -70,8 +72,9 @@ func (d *dialer) connect(ctx context.Context) (conn net.Conn, address string, er
 	return conn, address, err
 }
 
-// next leaves an address for the next one, unless that was done. If there is no other, new connections are made to it,
-// and blocking queries go on: Consul would not end those that are given up, and count their connections.
+// next switches from an address to the next one, unless that has happened already. If there is no other address, new
+// connections are made to the same one, and blocking queries continue: Consul would not end queries that are cancelled,
+// and would still count their connections.
 func (d *dialer) next(from int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -39,6 +39,7 @@ type self struct {
 	DebugConfig struct{ SessionTTLMin string }
 }
 
+// examine returns the findings about the agent, the cluster and the token.
 func (c *consul) examine(ctx context.Context) []store.Finding {
 	var about self
 	_, err := c.call(ctx, http.MethodGet, "/v1/agent/self", nil, nil, &about)

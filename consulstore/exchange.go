@@ -49,6 +49,7 @@ func (x *exchange) prepare(ctx context.Context) bool {
 	return x.err == nil
 }
 
+// newRequest returns the HTTP request of the exchange.
 func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	var content io.Reader
 	if x.body != nil {

@@ -19,6 +19,7 @@ type finalError struct{ error }
 
 func (f finalError) Unwrap() error { return f.error }
 
+// final marks an error as one that a retry does not fix.
 func final(err error) error { return finalError{err} }
 
 var errHandshake = errors.New("no TLS connection")

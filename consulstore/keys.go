@@ -22,6 +22,7 @@ type keySpace struct {
 // root is what all keys begin with.
 const root = "holdfast/"
 
+// newKeySpace returns the keys of the tenant with a prefix.
 func newKeySpace(prefix string) keySpace {
 	tenant := root
 	if prefix != "" {
@@ -85,6 +86,7 @@ func decodeValue(e *entry) (ask store.Demand, data string, err error) {
 	return ask, sessionqueue.Format + data, nil
 }
 
+// unreadable returns the error of a key whose value cannot be interpreted.
 func unreadable(e *entry) error {
 	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionqueue.ErrUnreadable)
 }

@@ -91,6 +91,7 @@ func Open(ctx context.Context, addresses []string, options ...Option) (*Store, e
 	return start(ctx, set)
 }
 
+// newSettings applies options. It returns an error if one is invalid, or if there is no address.
 func newSettings(addresses []string, options ...Option) (*settings, error) {
 	set := &settings{network: "tcp"}
 	for _, o := range options {
@@ -110,6 +111,7 @@ func newSettings(addresses []string, options ...Option) (*settings, error) {
 	return set, nil
 }
 
+// defaultPort returns Consul's port for HTTP, or for HTTPS with TLS.
 func (s *settings) defaultPort() string {
 	if s.tls != nil {
 		return "8501"
@@ -148,6 +150,7 @@ func start(ctx context.Context, set *settings) (*Store, error) {
 	return begin(ctx, c, newMode(c))
 }
 
+// newFrame returns the frame of a store with these settings.
 func newFrame(set *settings) *frame.Frame {
 	f := frame.New(frame.Config{
 		Name: "consul at " + strings.Join(set.addresses, ","), Drift: frame.Clocks, Explain: explain,
@@ -156,6 +159,7 @@ func newFrame(set *settings) *frame.Frame {
 	return f
 }
 
+// begin checks Consul, begins the session and returns the store. If that fails, everything is closed.
 func begin(ctx context.Context, c *consul, m mode) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -178,7 +182,7 @@ func begin(ctx context.Context, c *consul, m mode) (*Store, error) {
 	return &Store{m}, nil
 }
 
-// identify returns the identity that Consul keeps for a prefix, and makes one if it has none.
+// identify returns the identity that Consul keeps for a prefix, and writes a new one if there is none.
 func (c *consul) identify(ctx context.Context) (string, error) {
 	_, err := c.txn(ctx, casOp(c.keys.id, 0, sessionqueue.Format+rand.Text()))
 	if _, there := errors.AsType[*failedOp](err); err != nil && !there {

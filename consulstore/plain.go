@@ -42,6 +42,7 @@ type bid struct {
 	busy    chan struct{} // holds a token while its key is being locked or released
 }
 
+// newPlainMode returns plain mode. It does not begin a session yet.
 func newPlainMode(c *consul) *plainMode {
 	p := &plainMode{
 		consul: c, mu: frame.NewMutex(c.frame),
@@ -55,6 +56,7 @@ func newPlainMode(c *consul) *plainMode {
 	return p
 }
 
+// start begins the session and its renewal.
 func (p *plainMode) start(ctx context.Context, identity string) error {
 	p.identity = identity
 	_, err := p.sessions.Current(ctx)

@@ -24,6 +24,7 @@ type plainValue struct {
 	frame.Record
 }
 
+// value returns the value of the key that a claim holds.
 func (p *plainMode) value(c *store.Claim) string {
 	return frame.Encode(sessionqueue.Format, plainValue{c.ID, frame.NewRecord(c, p.ttl, time.Now(), time.Time{})})
 }
@@ -123,6 +124,7 @@ func (b *bid) begin(ctx context.Context) (end func(), err error) {
 	}
 }
 
+// isHeld reports whether a bid holds the lock.
 func (p *plainMode) isHeld(b *bid) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

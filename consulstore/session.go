@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// A session is one in Consul. It has a key of its own, whose modify index is the session's epoch. A claim is made only
-// in the epoch in which that was asked for. So a request that may still be on its way is made void forever by writing
-// the key once more (rule 8 of package store).
+// A session is a session in Consul. It has its own key, whose modify index is the session's epoch. A claim is made only
+// if the epoch is still the one in which the request was sent. So writing the key once more makes all requests in
+// flight void forever (rule 8 of package store).
 type session struct {
 	id      string
 	key     string
@@ -29,14 +29,15 @@ type session struct {
 	end  context.CancelFunc
 }
 
-// raiseEpoch notes that the epoch is no earlier than this index.
+// raiseEpoch sets the epoch to this index, unless it is later already.
 func (s *session) raiseEpoch(epoch uint64) {
 	for old := s.epoch.Load(); epoch > old && !s.epoch.CompareAndSwap(old, epoch); old = s.epoch.Load() {
 	}
 }
 
-// A creation is what Consul is asked for. A session has no checks: one that fails would end it while its client still
-// believes in it. And it has no lock-delay, which is for clients that believe for longer than they may.
+// A creation is the body of the request that creates a session. A session has no checks: a failing check would end it
+// while its client still believes in it. And it has no lock-delay, which is for clients that believe in a lock for
+// longer than they may.
 type creation struct {
 	Name       string
 	Node       string
@@ -47,7 +48,8 @@ type creation struct {
 	NodeChecks []string
 }
 
-// Open begins a session, and makes its key. One that was begun at an address that is then left expires.
+// Open implements frame.SessionServer: it creates a session and its key. If an address is left meanwhile, the session
+// that was created there expires.
 func (c *consul) Open(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
 	err = c.anywhere(ctx, func(ctx context.Context) error {
 		in, ttl, sent, err = c.openOnce(ctx)
@@ -56,7 +58,8 @@ func (c *consul) Open(ctx context.Context) (in *session, ttl time.Duration, sent
 	return in, ttl, sent, err
 }
 
-// anywhere does something at the address in use. If there are several, one that does not respond is left for the next.
+// anywhere calls do for the address in use, and returns its error. If there are several addresses, and one does not
+// respond, it calls do for the next.
 func (c *consul) anywhere(ctx context.Context, do func(context.Context) error) error {
 	patience := frame.AskTimeout / time.Duration(len(c.addresses)+1)
 	for range len(c.addresses) - 1 {
@@ -73,7 +76,7 @@ func (c *consul) anywhere(ctx context.Context, do func(context.Context) error) e
 	return do(ctx)
 }
 
-// openOnce begins a session at the address in use. Consul counts its ttl from when a majority has it.
+// openOnce creates a session at the address in use. Consul counts its ttl from when a majority has it.
 func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now()
 	id, err := c.create(ctx)
@@ -91,7 +94,7 @@ func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, 
 	return in, c.ttl, sent, nil
 }
 
-// create makes a session, and the node that it belongs to if there is none.
+// create creates a session, and the catalog node that it belongs to if there is none.
 func (c *consul) create(ctx context.Context) (id string, err error) {
 	body := creation{
 		Name: "holdfast " + c.description, Node: c.node, TTL: c.ttl.String(), Behavior: "delete", LockDelay: "0s",
@@ -111,8 +114,8 @@ func (c *consul) create(ctx context.Context) (id string, err error) {
 	return "", err
 }
 
-// Void implements sessionqueue.Server: it begins another epoch of the session. A key that is written with what it says
-// already keeps its index, so that it says something else each time.
+// Void implements sessionqueue.Server: it begins another epoch of the session. A key that is written with the value
+// that it has keeps its index, so the value is different each time.
 func (c *consul) Void(ctx context.Context, in *session) error {
 	written, err := c.txn(ctx, lockOp(in.key, in.id, sessionqueue.Format+c.description+" "+rand.Text()))
 	if failed, ok := errors.AsType[*failedOp](err); ok {
@@ -127,7 +130,7 @@ func (c *consul) Void(ctx context.Context, in *session) error {
 	return err
 }
 
-// awaitEnd watches the session's key, which is deleted when Consul has the session no more.
+// awaitEnd watches the session's key, which is deleted when Consul has ended the session.
 func (c *consul) awaitEnd(in *session) {
 	w := &watch{Watch: sessionqueue.Watch{Key: in.key}}
 	if _, gone := c.follow(in.life, w); gone {
@@ -137,17 +140,17 @@ func (c *consul) awaitEnd(in *session) {
 }
 
 const (
-	// patiencePart of the ttl is how long an agent may fail to renew before another is tried.
+	// patiencePart of the ttl is how long renewals at an agent may fail before the next address is tried.
 	patiencePart = 6
-	// electionPause is how long a renewal waits that has failed.
+	// electionPause is the pause after a renewal that failed.
 	electionPause = 50 * time.Millisecond
 )
 
-// errDoubt is the error of a renewal that may have extended nothing.
+// errDoubt is the error of a renewal that may not have extended the session.
 var errDoubt = errors.New("it is not sure that the leader has renewed the session")
 
-// Renew extends a session, as of when the request was sent that has proved it. One that was not extended for its ttl is
-// over, whatever Consul says: see the package's documentation.
+// Renew implements frame.SessionServer. It returns as alive when the request was sent that proves the renewal. A
+// session that was not extended for its ttl has ended, whatever Consul reports: see the package documentation.
 func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive time.Time, err error) {
 	patience, began := c.ttl/patiencePart, time.Now()
 	for !c.lapsed(in, time.Now()) {
@@ -180,21 +183,23 @@ func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive tim
 	return false, alive, nil
 }
 
-// lapsed reports whether a session was not extended for its ttl until then, by either clock: one stands still while the
-// machine sleeps, and the other can be set. Up to then Consul keeps it for a ttl more. Later it may just be ending it,
-// and renew it all the same.
+// lapsed reports whether, by either clock, the session was not extended for its ttl before then: one clock stops while
+// the machine sleeps, and the other can be set. If a renewal is sent before the ttl has passed, Consul keeps the
+// session for another ttl. Later, Consul may be ending the session and still report a renewal.
 func (c *consul) lapsed(in *session, then time.Time) bool {
 	left := c.ttl - c.frame.Drift.Of(c.ttl)
 	return then.Sub(in.proven) >= left || then.Round(0).Sub(in.proven.Round(0)) >= left
 }
 
-// renewOnce reads the session's key from a leader that a majority has confirmed, and renews the session then, over the
-// same connection.
+// renewOnce reads the session's key from a leader that a majority has confirmed, and then renews the session over the
+// same connection. It returns when the read was sent. The error is ErrOver if the session has ended, and errDoubt if
+// the renewal may not have extended it.
 //
-// A leader that was deposed, and does not know it yet, renews sessions too, and its successor counts from its election.
-// But a server never goes back to an earlier leader than it has heard of. So the leader that renews is the one that was
-// read from, or a later one; and if that was deposed meanwhile, its successor was elected after the read was sent, and
-// has given the session its whole ttl since. Either way Consul counts from when the read was sent, or later.
+// A leader that was deposed and does not know it yet renews sessions too, although its successor counts their ttls from
+// its own election. But a server never returns to an earlier leader than the latest that it knows. So the leader that
+// renews is the one that served the read, or a later one. If that one was deposed meanwhile, its successor was elected
+// after the read was sent, and counts the whole ttl from then. In both cases Consul counts from when the read was sent,
+// or later.
 func (c *consul) renewOnce(ctx context.Context, in *session) (alive time.Time, err error) {
 	var read, renewed net.Conn
 	alive = time.Now()
@@ -217,14 +222,14 @@ func (c *consul) renewOnce(ctx context.Context, in *session) (alive time.Time, e
 	return alive, err
 }
 
-// noteConnection has the connection of a request be noted.
+// noteConnection returns a context whose request stores its connection in conn.
 func noteConnection(ctx context.Context, conn *net.Conn) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(got httptrace.GotConnInfo) { *conn = got.Conn },
 	})
 }
 
-// leave goes on with the next address, if there are several, and with new connections.
+// leave switches to the next address, if there are several, and to new connections.
 func (c *consul) leave(from int) {
 	c.dialer.next(from)
 	c.closeIdle()
@@ -238,5 +243,5 @@ func (c *consul) End(ctx context.Context, in *session) {
 	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
 }
 
-// Done implements sessionqueue.Server: that a session has ended is told by its key.
+// Done implements sessionqueue.Server. It returns nil: awaitEnd notices the end of a session.
 func (c *consul) Done(*session) <-chan struct{} { return nil }

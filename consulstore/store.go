@@ -28,6 +28,7 @@ type mode interface {
 	start(ctx context.Context, identity string) error
 }
 
+// newConsul returns the connection to Consul with these settings. It sends nothing yet.
 func newConsul(f *frame.Frame, set *settings) *consul {
 	d := newDialer(set.network, set.addresses, set.tls)
 	return &consul{
@@ -39,6 +40,7 @@ func newConsul(f *frame.Frame, set *settings) *consul {
 	}
 }
 
+// newMode returns the mode that the settings select.
 func newMode(c *consul) mode {
 	if c.plain {
 		return newPlainMode(c)
@@ -53,6 +55,7 @@ type queueMode struct {
 	identity string
 }
 
+// newQueueMode returns the mode with queues. It does not begin a session yet.
 func newQueueMode(c *consul) *queueMode {
 	m := &queueMode{consul: c, Store: sessionqueue.New(sessionqueue.Config[*session]{
 		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
@@ -61,6 +64,7 @@ func newQueueMode(c *consul) *queueMode {
 	return m
 }
 
+// start begins the session and its renewal.
 func (m *queueMode) start(ctx context.Context, identity string) error {
 	m.identity = identity
 	_, err := m.Session(ctx)

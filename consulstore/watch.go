@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxQueries is how many blocking queries a client has under way for what its claims wait for. Each has a
-	// connection of its own, and an agent takes 200 from one address unless it is told otherwise.
+	// maxQueries is how many blocking queries a client has in progress for what its claims wait for. Each has its own
+	// connection, and by default an agent accepts 200 from one address.
 	maxQueries = 32
-	// pollPause is how often the keys are read that are watched without a blocking query.
+	// pollPause is the interval at which keys without a blocking query are read.
 	pollPause = 250 * time.Millisecond
-	// pollBatch is how many of them one request reads.
+	// pollBatch is how many of these keys one request reads.
 	pollBatch = 64
 )
 
-// watches are those of one session. Up to maxQueries of them have a blocking query each; the others are read together,
-// now and then, until one of the first has fired.
+// watches has the watches of one session. Up to maxQueries of them have a blocking query each. The others are polled
+// together until a blocking query becomes free.
 //
-// A blocking query is not cancelled when its watch is given up. Consul would let it go on until its wait is over, and
-// count its connection for as long: claims that wait for a moment only would soon have an agent take no connections
-// any more from their machine. It ends by itself, or is taken over by the next watch on the same key.
+// A blocking query is not cancelled when its watch is removed. Consul would continue it until its wait is over, and
+// count its connection for as long: claims that wait only briefly would soon exhaust the connections that an agent
+// accepts from their machine. The query ends by itself, or serves the next watch on the same key.
 type watches struct {
 	consul *consul
 	in     *session
@@ -40,20 +40,21 @@ type watches struct {
 	polling bool
 }
 
-// A watch is one that is set.
+// A watch is a watch that is set, or whose blocking query has not ended yet.
 type watch struct {
 	sessionqueue.Watch
 	seen  state
 	unset atomic.Bool // it was given up, and has a blocking query under way
 }
 
-// A state is how many keys are watched, and the index of the last change of any. Keys that come and change raise the
-// latter, and one that goes lowers the former: no two states in a row are alike.
+// A state is the number of watched keys that exist, and the index of the last change of any. A key that is created or
+// changed raises the index, and a key that is deleted lowers the number: two successive states always differ.
 type state struct {
 	keys int
 	last uint64
 }
 
+// stateOf returns the state of these keys.
 func stateOf(entries []entry) (s state) {
 	s.keys = len(entries)
 	for _, e := range entries {
@@ -62,7 +63,7 @@ func stateOf(entries []entry) (s state) {
 	return s
 }
 
-// readOp reads what is watched.
+// readOp returns the operation that reads what is watched.
 func readOp(w sessionqueue.Watch) op {
 	if isQueue(w.Key) {
 		return treeOp(w.Key)
@@ -86,11 +87,12 @@ func (w *watch) stateIn(found map[string]entry) state {
 	return stateOf(watched)
 }
 
-// firedBy reports whether this is what w is set for.
+// firedBy reports whether w fires in this state.
 func (w *watch) firedBy(now state) bool {
 	return now.keys == 0 || now != w.seen && (w.Data || isQueue(w.Key))
 }
 
+// newWatches returns the watches of a session, of which none is set yet.
 func newWatches(c *consul, in *session) *watches {
 	return &watches{consul: c, in: in, all: map[sessionqueue.Watch]*watch{}}
 }
@@ -117,6 +119,8 @@ func (c *consul) Unwatch(in *session, w sessionqueue.Watch) {
 	}
 }
 
+// add sets a watch on what was read in the state seen. It starts a blocking query or, if there are maxQueries already,
+// polling.
 func (s *watches) add(key sessionqueue.Watch, seen state) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +142,7 @@ func (s *watches) add(key sessionqueue.Watch, seen state) {
 	}
 }
 
-// remove forgets a watch. It reports false if it was not set.
+// remove removes a watch. It reports false if it was not set. The mutex is locked.
 func (s *watches) remove(w *watch) (set bool) {
 	if s.all[w.Watch] != w {
 		return false
@@ -148,7 +152,7 @@ func (s *watches) remove(w *watch) (set bool) {
 	return !w.unset.Load()
 }
 
-// fire tells that a watch has fired, unless it was given up.
+// fire notifies the store that a watch has fired, unless it was removed.
 func (s *watches) fire(w *watch, now state) {
 	s.mu.Lock()
 	set := s.remove(w)
@@ -158,7 +162,7 @@ func (s *watches) fire(w *watch, now state) {
 	}
 }
 
-// isOver forgets a watch that was given up. It reports false if it was set again.
+// isOver reports whether a watch was removed, or has fired, and forgets it then. It reports false if it was set again.
 func (s *watches) isOver(w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,15 +173,15 @@ func (s *watches) isOver(w *watch) bool {
 	return true
 }
 
-// pathKey matches what Consul's HTTP interface takes in a path. It also cleans paths.
+// pathKey matches keys that Consul's HTTP interface accepts in a path. The interface also cleans paths.
 var pathKey = regexp.MustCompile(`^[\w.~:/-]+$`)
 
-// fitsPath reports whether the HTTP interface takes this key as it is. All of Holdfast's own are such keys.
+// fitsPath reports whether the HTTP interface accepts this key unchanged. All of Holdfast's own keys are accepted.
 func fitsPath(key string) bool {
 	return pathKey.MatchString(key) && path.Clean("/"+key) == "/"+strings.TrimSuffix(key, "/")
 }
 
-// followAll follows a watch, and then those that have waited for a blocking query.
+// followAll sends blocking queries for w until it ends, and then for watches that are polled so far.
 func (s *watches) followAll(w *watch) {
 	for w != nil {
 		if now, fired := s.consul.follow(s.in.life, w); fired {
@@ -189,7 +193,8 @@ func (s *watches) followAll(w *watch) {
 	}
 }
 
-// next returns a watch that waits for a blocking query, or nil and has one query less.
+// next returns a polled watch that can have the blocking query that became free. If there is none, it returns nil and
+// reduces the number of queries.
 func (s *watches) next() (w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,15 +208,15 @@ func (s *watches) next() (w *watch) {
 	return w
 }
 
-// Pauses between two blocking queries, of which the first has failed or found nothing new. They are for agents, and for
-// what lies before them, that respond at once.
+// Pauses between two blocking queries, of which the first has failed or found no change. They protect an agent, or a
+// proxy before it, that responds at once.
 const (
 	leastPause = 20 * time.Millisecond
 	mostPause  = time.Second
 )
 
-// follow sends one blocking query after another until w fires or is given up. It reports whether it has fired, and by
-// what. What has happened between two queries is seen by the second: nothing is lost with a connection.
+// follow sends one blocking query after another until w fires or is removed. It reports whether it has fired, and the
+// state then. A change between two queries is found by the second, so that none is lost with a connection.
 func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) {
 	index, pause := w.seen.last, leastPause
 	for life.Err() == nil && !w.unset.Load() {
@@ -236,7 +241,7 @@ func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) 
 	return now, false
 }
 
-// blockHere sends a blocking query that is given up when the address is left.
+// blockHere sends a blocking query, which is cancelled when the client switches to another address.
 func (c *consul) blockHere(life context.Context, key string, index uint64) ([]entry, uint64, error) {
 	_, left := c.dialer.here()
 	ctx, cancel := context.WithCancel(life)
@@ -245,7 +250,7 @@ func (c *consul) blockHere(life context.Context, key string, index uint64) ([]en
 	return c.queries.block(ctx, key, index)
 }
 
-// poll reads what is watched without blocking queries, as long as there is something.
+// poll reads the watches without a blocking query every pollPause. It returns when there is none left.
 func (s *watches) poll() {
 	for {
 		select {
@@ -266,7 +271,8 @@ func (s *watches) poll() {
 	}
 }
 
-// pollOnce reads what these watch. A failure is made good by the next poll.
+// pollOnce reads the keys of these watches once, and fires those that have changed. An error is ignored: the next poll
+// repeats the read.
 func (s *watches) pollOnce(batch []*watch) {
 	ops := make([]op, len(batch))
 	for i, w := range batch {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A claim is one of this client's that stands in etcd, as far as is known. What may change is guarded by the store's
-// mutex.
+// A claim is a claim of this client that has a key in etcd, as far as is known. Its mutable fields are guarded by the
+// store's mutex.
 type claim struct {
 	frame.Position[*lease]
 	joined time.Time // when Join was called
@@ -33,10 +33,10 @@ type claim struct {
 	blockerWatch *watch      // on what it waits for
 }
 
-// exclusive reports whether it holds only if no claim is ahead.
+// exclusive reports whether the claim holds only if no claim is ahead of it.
 func (c *claim) exclusive() bool { return c.ask.Units == c.ask.Limit }
 
-// record is what its key has to say after a Keep.
+// record returns the value that its key has after a Keep.
 func (c *claim) record(kept *store.Claim) record {
 	return record{
 		ID: c.ID, Kind: c.ask.Kind, Units: min(c.ask.Units, kept.Units), Limit: c.ask.Limit,
@@ -44,11 +44,11 @@ func (c *claim) record(kept *store.Claim) record {
 	}
 }
 
-// watchAfter is how long a claim stands before its own key is watched, so that its deletion by others is noticed at
-// once. A lock that is released sooner costs no watch.
+// watchAfter is the age of a claim from which its own key is watched, so that a deletion by another client is noticed
+// at once. A lock that is released sooner costs no watch.
 const watchAfter = 25 * time.Millisecond
 
-// admit notes that a claim stands. If it is known already, that one is returned.
+// admit adds a claim that has a key, and returns it. If the claim is known already, it returns that one.
 func (s *Store) admit(c *claim) *claim {
 	known := s.claims[c.ID]
 	if known != nil && known.Ticket == c.Ticket {
@@ -63,7 +63,7 @@ func (s *Store) admit(c *claim) *claim {
 	return c
 }
 
-// hold notes that c is held. Claims behind it can't change that: it ends when its key is deleted.
+// hold notes that c is held, and pushes that. Claims behind it can't change that: it ends when its key is deleted.
 func (s *Store) hold(c *claim) {
 	if c.state == store.Held {
 		return
@@ -74,7 +74,7 @@ func (s *Store) hold(c *claim) {
 	s.mu.Push(c.ID, store.Status{State: store.Held, Ticket: c.Ticket})
 }
 
-// gone notes that c is gone.
+// gone removes c, which is gone, and pushes that.
 func (s *Store) gone(c *claim) {
 	if !s.remove(c) {
 		return
@@ -89,14 +89,14 @@ func (s *Store) gone(c *claim) {
 	}
 }
 
-// releaseKey has the key be another claim's, unless this one stands.
+// releaseKey frees the key for another claim, unless this one still uses it.
 func (s *Store) releaseKey(p position) {
 	if s.claims[p.ID] == nil {
 		s.slots.release(p.Name, p.ID)
 	}
 }
 
-// remove forgets c. It reports false if that has happened before.
+// remove removes c. It reports false if c was removed before.
 func (s *Store) remove(c *claim) bool {
 	if s.claims[c.ID] != c {
 		return false
@@ -111,7 +111,7 @@ func (s *Store) remove(c *claim) bool {
 	return true
 }
 
-// watchOwnKey watches the key of a claim that has stood for a while.
+// watchOwnKey watches the key of a claim that is older than watchAfter.
 func (s *Store) watchOwnKey(c *claim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Store) watchOwnKey(c *claim) {
 	s.watcher.add(c.ownWatch)
 }
 
-// waitFor has c watch what blocks it, as it was at a revision.
+// waitFor makes c wait for what blocks it, as read at a revision, and watches that.
 func (s *Store) waitFor(c *claim, b blocker, asOf int64) {
 	c.moved = false
 	if c.blockerWatch != nil && c.blocker == b {
@@ -144,6 +144,7 @@ func (s *Store) waitFor(c *claim, b blocker, asOf int64) {
 	s.watcher.add(w)
 }
 
+// unwatchBlocker ends the watch on what blocks c.
 func (s *Store) unwatchBlocker(c *claim) {
 	if c.blockerWatch != nil {
 		s.watcher.remove(c.blockerWatch)
@@ -151,7 +152,7 @@ func (s *Store) unwatchBlocker(c *claim) {
 	}
 }
 
-// blockerMoved is told when something happened to what c waits for, or may have.
+// blockerMoved handles an event of the watch on what c waits for. The event is nil if it is not known what has changed.
 func (s *Store) blockerMoved(c *claim, w *watch, e *mvccpb.Event) {
 	if e != nil && e.Type == mvccpb.Event_PUT && e.Kv.CreateRevision >= int64(c.Ticket) { //nolint:gosec // a revision
 		return // in a queue that is watched as a whole: a claim behind

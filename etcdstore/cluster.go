@@ -15,13 +15,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A cluster is the members of an etcd, one or several, that a client is connected with.
+// A cluster is the members of an etcd, one or several, that a client is connected to.
 type cluster struct {
 	client *clientv3.Client
 	kv     clientv3.KV // over the client's connection, but not through a namespace
 	leases etcdserverpb.LeaseClient
 }
 
+// newCluster returns the cluster that a client is connected to.
 func newCluster(client *clientv3.Client) *cluster {
 	conn := client.ActiveConnection()
 	return &cluster{
@@ -31,8 +32,8 @@ func newCluster(client *clientv3.Client) *cluster {
 	}
 }
 
-// A promptKV fails if there is no connection, so that the caller can decide. The client library waits for one for as
-// long as a context allows.
+// A promptKV fails at once if there is no connection, so that the caller can decide. The client library would wait for
+// one for as long as the context allows.
 type promptKV struct{ etcdserverpb.KVClient }
 
 // Txn implements etcdserverpb.KVClient.
@@ -42,15 +43,15 @@ func (p promptKV) Txn(
 	return p.KVClient.Txn(ctx, r, append(options[:len(options):len(options)], grpc.WaitForReady(false))...)
 }
 
-// A transaction is what etcd does as one step.
+// A transaction has operations that etcd carries out as one step.
 type transaction struct {
 	when   []clientv3.Cmp
 	then   []clientv3.Op
 	orElse []clientv3.Op
 }
 
-// commit has etcd do a transaction, by another member if the first does not respond: every transaction here may be done
-// twice. unsure reports whether one that was sent may still be done later.
+// commit sends a transaction, and sends it to another member if the first does not respond: every transaction here may
+// be carried out twice. unsure reports whether one that was sent may still be carried out later.
 func (c *cluster) commit(ctx context.Context, t transaction) (response *clientv3.TxnResponse, unsure bool, err error) {
 	a := c.attempts(ctx)
 	for a.next() {
@@ -59,7 +60,7 @@ func (c *cluster) commit(ctx context.Context, t transaction) (response *clientv3
 	return response, a.unsure, a.err
 }
 
-// read does a transaction that only reads. It returns what each operation has found, and as of which revision.
+// read sends a transaction that only reads. It returns the result of each operation, and their revision.
 func (c *cluster) read(ctx context.Context, ops ...clientv3.Op) (results, int64, error) {
 	response, _, err := c.commit(ctx, transaction{then: ops})
 	if err != nil {
@@ -74,18 +75,18 @@ type results []*etcdserverpb.ResponseOp
 // kvs returns what the i-th operation has read.
 func (r results) kvs(i int) []*mvccpb.KeyValue { return r[i].GetResponseRange().Kvs }
 
-// How long one member may take to respond if there are others: at first, and when all seem to be slow.
+// The time that one member has to respond if there are others: for the first attempt, and the longest.
 const (
 	firstPatience = 150 * time.Millisecond
 	lastPatience  = 2 * time.Second
 )
 
-// maxRefusals is how many members may refuse a call, or not be reached, before it fails.
+// maxRefusals is how many members may refuse a call, or be unreachable, before it fails.
 const maxRefusals = 5
 
-// attempts are those to make one call. It is made again if the member that it was sent to is silent, cannot be reached,
-// or has no leader. The client sends each call to the next member, but all calls of the process take turns: so a call
-// may well meet a silent member several times, and goes on for as long as its caller's context allows.
+// attempts sends one call until it succeeds. It is sent again if the member does not respond, cannot be reached, or has
+// no leader. The client sends each call to the next member, but in turn for all calls of the process. So one call may
+// meet a silent member several times, and continues for as long as its caller's context allows.
 //
 //	for a.next() {
 //		response, a.err = call(a.ctx)
@@ -102,11 +103,12 @@ type attempts struct {
 	cancel   context.CancelFunc
 }
 
+// attempts returns the attempts of a call. None has begun yet.
 func (c *cluster) attempts(ctx context.Context) attempts {
 	return attempts{caller: ctx, members: len(c.client.Endpoints()), patience: firstPatience}
 }
 
-// next ends an attempt, and reports whether there is to be another, which it begins.
+// next ends an attempt. It begins another and reports true, unless the call is over.
 func (a *attempts) next() bool {
 	if a.ctx != nil && a.over() {
 		return false
@@ -119,7 +121,7 @@ func (a *attempts) next() bool {
 	return true
 }
 
-// over takes the outcome of an attempt, and reports whether it is that of the call.
+// over evaluates an attempt, and reports whether its outcome is that of the call.
 func (a *attempts) over() bool {
 	silent := a.ctx.Err() != nil
 	a.cancel()
@@ -140,8 +142,8 @@ func (a *attempts) over() bool {
 	return a.caller.Err() != nil || !silent && !isUnavailable(a.err) || a.refusals == min(a.members, maxRefusals)
 }
 
-// mayBeDone reports whether a call that failed so may have been received, and be done. A refusal says that it was not
-// done, but for one: the transaction with which a database becomes full is done, and responded to with an error.
+// mayBeDone reports whether a call that failed with err may have been carried out. A refusal means that it was not,
+// with one exception: the transaction that fills a database is carried out, and its response is an error.
 func mayBeDone(err error) bool {
 	switch code(err) {
 	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition,
@@ -152,7 +154,7 @@ func mayBeDone(err error) bool {
 	}
 }
 
-// isUnavailable reports whether a call that failed so may succeed at another member.
+// isUnavailable reports whether a call that failed with err may succeed at another member.
 func isUnavailable(err error) bool {
 	c := code(err)
 	return c == codes.Unavailable || c == codes.DeadlineExceeded

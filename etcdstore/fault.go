@@ -9,7 +9,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// A refusal is an error of etcd's that is explained better than in its own words.
+// A refusal is an error of etcd with a clearer text than etcd's own.
 type refusal struct {
 	err   error
 	final bool
@@ -45,7 +45,7 @@ var refusals = []refusal{
 
 var errCut = errors.New("it cannot be reached: the connection ended")
 
-// explain says in a sentence what went wrong, and whether a retry is of no use.
+// explain returns an error in words for the user, and reports whether a retry is useless.
 func explain(err error) (why error, final bool) {
 	said := rpctypes.Error(err)
 	for _, r := range refusals {

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// statusTimeout is how long a member may take to say how it is, if others are there.
+// statusTimeout bounds the request for the status of a member, if there are others.
 const statusTimeout = 2 * time.Second
 
-// inspect asks every member how it is. One that is too old is refused. Those that cannot be reached now are not asked:
-// it is enough that somebody answers and has a leader.
+// inspect requests the status of every member. It returns an error if a member is too old, or if no member responds and
+// has a leader. Members that cannot be reached are skipped.
 func (s *Store) inspect(ctx context.Context) error {
 	endpoints := s.etcd.client.Endpoints()
 	answers := make([]*etcdserverpb.StatusResponse, len(endpoints))
@@ -54,7 +54,7 @@ func (s *Store) inspect(ctx context.Context) error {
 	return nil
 }
 
-// worst returns the error that says most: one that will not go away by itself, if there is one.
+// worst returns the most important error: a final one, if there is one.
 func worst(errs []error) error {
 	for _, err := range errs {
 		if _, final := explain(err); final {
@@ -64,7 +64,7 @@ func worst(errs []error) error {
 	return errs[0]
 }
 
-// status asks one member, and does not wait if it cannot be reached.
+// status requests the status of one member, and fails at once if it cannot be reached.
 func (s *Store) status(ctx context.Context, endpoint string) (*etcdserverpb.StatusResponse, error) {
 	conn, err := s.etcd.client.Dial(endpoint)
 	if err != nil {
@@ -74,10 +74,10 @@ func (s *Store) status(ctx context.Context, endpoint string) (*etcdserverpb.Stat
 	return etcdserverpb.NewMaintenanceClient(conn).Status(ctx, &etcdserverpb.StatusRequest{})
 }
 
-// oldest is the first version in which a leader that was deposed no longer renews leases, nor takes them away.
+// oldest is the first version in which a leader that was deposed neither renews nor revokes leases.
 var oldest = [3]int{3, 5, 13}
 
-// tooOld reports whether a version is older. What can't be read is not refused for it.
+// tooOld reports whether a version is older than that. A version that cannot be parsed is not too old.
 func tooOld(version string) bool {
 	var v [3]int
 	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])

@@ -13,17 +13,20 @@ type Pinner interface {
 	Pin() (store.Store, store.Claim, error)
 }
 
-// Held is the comparison that is true in etcd for as long as this lease is held there. In a transaction on the same
-// etcd it makes etcd itself refuse a late write:
+// Held returns the comparison that is true in etcd for as long as this lease is held there. In a transaction on the
+// same etcd it makes etcd itself refuse a late write:
 //
 //	held, err := etcdstore.Held(lease)
-//	answer, err := client.Txn(ctx).If(held).Then(clientv3.OpPut("stock", "41")).Commit()
-//	// !answer.Succeeded: the lease was lost, and nothing was written.
+//	response, err := client.Txn(ctx).If(held).Then(clientv3.OpPut("stock", "41")).Commit()
+//	// !response.Succeeded: the lease was lost, and nothing was written.
 //
-// No token has to be kept beside the data. The claim of a lease that was shown is not handed over inside its process
-// when it is released, nor can it be downgraded: etcd could not tell the next holder from this one.
+// No token has to be stored beside the data. Held pins the lease: its claim is not handed over inside its process when
+// it is released, nor can it be downgraded, since etcd could not tell the next holder from this one.
 //
-// The client that does the transaction must see etcd's keys as they are, and not through a namespace.
+// The client that sends the transaction must use etcd's keys as they are, and not through a namespace.
+//
+// The error wraps the error of Pin if the lease is over, store.ErrUnsupported if it is not a lease in etcd, and
+// store.ErrNotHeld if etcd does not have its claim any more.
 func Held(lease Pinner) (clientv3.Cmp, error) {
 	in, shown, err := lease.Pin()
 	if err != nil {

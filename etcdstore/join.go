@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A joining is one call of Join.
+// A joining is a call of Join in progress.
 type joining struct {
 	*store.Claim
 	at    position
@@ -26,7 +26,7 @@ type joining struct {
 	began time.Time
 }
 
-// epochTries is how often a Join is tried while the session's epoch changes, or the session itself.
+// epochTries bounds the attempts of a Join while the session or its epoch changes.
 const epochTries = 20
 
 var errEpoch = errors.New("its session changes too fast")
@@ -64,8 +64,8 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	return store.Status{}, j.giveUp(&call, s.frame.Fault(ctx, errEpoch))
 }
 
-// reserveKey reserves a key for the claim under a session. It reports false if the session is not the present one any
-// more, or something of the claim is still to be deleted.
+// reserveKey reserves a key for the claim under a session. It reports false if the session is not the current one any
+// more, or if a delete of the claim is pending.
 func (j *joining) reserveKey(ses *session) bool {
 	s := j.store
 	s.mu.Lock()
@@ -80,7 +80,8 @@ func (j *joining) reserveKey(ses *session) bool {
 	return true
 }
 
-// giveUp is for a claim that was not joined. Whatever has failed, it may stand.
+// giveUp ends a claim whose Join failed, and returns the error for the caller. Unless the error is final, the claim may
+// have a key, so it is deleted.
 func (j *joining) giveUp(call *frame.Call, err error) error {
 	if err != nil && !store.Final(err) {
 		j.at.Unsure = true
@@ -88,7 +89,7 @@ func (j *joining) giveUp(call *frame.Call, err error) error {
 	return j.store.deletes.GiveUp(call, j.at, err)
 }
 
-// attempt joins once. The error is errEpoch if the session, or what was known of it, has changed meanwhile.
+// attempt tries to join once. The error is errEpoch if the session or its epoch has changed meanwhile.
 func (j *joining) attempt(ctx context.Context) (store.Status, error) {
 	r := j.claim(0, 0).record(j.Claim)
 	j.value = r.encode()
@@ -111,8 +112,8 @@ func (j *joining) attempt(ctx context.Context) (store.Status, error) {
 	return j.joined(ctx, response.Header.Revision, response.Responses[0].GetResponseRange())
 }
 
-// try joins if the queue is empty, and reads it otherwise: a claim that is refused has never been in the way of others.
-// A claim that shares may fit nevertheless, and then is not done.
+// try joins if the queue is empty, and otherwise only reads it, so that a claim that is refused has never blocked
+// others. done is false for a claim that shares and would fit: it has to join.
 func (j *joining) try(ctx context.Context) (status store.Status, done bool, err error) {
 	s := j.store
 	read := s.keys.readHead(j.Name)
@@ -163,24 +164,25 @@ func (j *joining) sent(unsure bool, err error) error {
 	return err
 }
 
-// sessionLost notes that etcd has the session no more. It returns errEpoch.
+// sessionLost notes that etcd no longer has the session, and returns errEpoch.
 func (j *joining) sessionLost() error {
 	j.store.sessions.Over(j.at.Session)
 	return errEpoch
 }
 
-// inEpoch is true in etcd while the session lives and its epoch is the one in which the key was reserved.
+// inEpoch returns the comparison that is true in etcd while the session lives and its epoch is the one in which the key
+// was reserved.
 func (j *joining) inEpoch() clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(j.at.Session.Handle.key), "=", j.epoch)
 }
 
-// put puts the claim at the end of the queue.
+// put returns the operation that puts the claim at the end of the queue.
 func (j *joining) put() clientv3.Op {
 	return clientv3.OpPut(j.at.Key, j.value, clientv3.WithLease(j.at.Session.Handle.id))
 }
 
-// readAhead reads the queue before the claim is put at its end: for a claim that wants everything only the last, for
-// the others all.
+// readAhead returns the operation that reads the queue before the claim is put at its end: for an exclusive claim only
+// the last entry, otherwise all.
 func (j *joining) readAhead() clientv3.Op {
 	if j.Units == j.Limit {
 		return j.store.keys.readLine(j.Name, newestFirst, clientv3.WithLimit(1))
@@ -188,7 +190,7 @@ func (j *joining) readAhead() clientv3.Op {
 	return j.store.keys.readLine(j.Name, oldestFirst)
 }
 
-// refused finds out why a Join was not done: the session is gone or has another epoch, or otherwise the claim stands
+// refused determines why a Join was not carried out: the session has ended or has another epoch, or the claim has a key
 // already.
 func (j *joining) refused(ctx context.Context, read results) (status store.Status, err error) {
 	s := j.store
@@ -201,7 +203,7 @@ func (j *joining) refused(ctx context.Context, read results) (status store.Statu
 		lease.raiseEpoch(sessions[0].ModRevision)
 		return status, errEpoch
 	}
-	// It stands already: a response was lost, or the claim joins twice at once.
+	// It has a key already: a response was lost, or two Joins of the claim are in progress.
 	entries, revision, err := s.readEntries(ctx, s.keys.readLine(j.Name))
 	if err != nil {
 		return status, err
@@ -229,7 +231,7 @@ func (j *joining) refused(ctx context.Context, read results) (status store.Statu
 	return j.land(ctx, c, at, err)
 }
 
-// joined finds out where the claim stands that was just put at the end of the queue, behind what was read there.
+// joined returns the status of a claim that was just put at the end of the queue, from what was read ahead of it.
 func (j *joining) joined(
 	ctx context.Context, revision int64, ahead *etcdserverpb.RangeResponse,
 ) (status store.Status, err error) {
@@ -238,14 +240,15 @@ func (j *joining) joined(
 	return j.land(ctx, c, int(ahead.Count), err)
 }
 
-// claim is the claim as it stands with a ticket, as of a revision.
+// claim returns the claim with a ticket, as of a revision.
 func (j *joining) claim(ticket uint64, asOf int64) *claim {
 	c := &claim{Position: j.at, joined: j.began, ask: j.Demand, asOf: asOf, written: j.value, mod: asOf}
 	c.Ticket = ticket
 	return c
 }
 
-// land notes where the claim came to stand, or deletes it again if it may not stand there.
+// land adds the claim with its state, and returns its status. If there is an error, or a Try is not held, it deletes
+// the claim.
 func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (store.Status, error) {
 	s := j.store
 	if err == nil && (c.Ticket <= j.Floor || c.Ticket > store.MaxTicket) { // an etcd that was restored from a backup
@@ -278,7 +281,8 @@ func (j *joining) land(ctx context.Context, c *claim, ahead int, err error) (sto
 	return j.at.Session.Status(known.state, known.Ticket, ahead), nil
 }
 
-// stands reports whether a claim is known to stand. Then a Join only asks where (step 3 of store.Store's Join).
+// stands reports whether the claim is known with this ticket. Then a Join only returns its status (step 3 of
+// store.Store's Join).
 func (s *Store) stands(id store.ID, ticket uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +290,7 @@ func (s *Store) stands(id store.ID, ticket uint64) bool {
 	return c != nil && c.Ticket == ticket
 }
 
-// judge reports where the claim stands behind what was read ahead of it.
+// judge returns the state of the claim and what blocks it, from what was read ahead of it.
 func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state store.State, b blocker, err error) {
 	ahead, err := decodeLine(kvs)
 	if err == nil {
@@ -303,7 +307,7 @@ func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state stor
 	return state, b, nil
 }
 
-// compareWithHead returns the mismatch of the claim with the head of its queue.
+// compareWithHead returns ErrMismatch if the claim does not match the head of its queue.
 func (j *joining) compareWithHead(ctx context.Context) error {
 	head, _, err := j.store.readEntries(ctx, j.store.keys.readHead(j.Name))
 	if err != nil {

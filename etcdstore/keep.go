@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Keep implements store.Store. It asks etcd itself about each claim rather than believe the watches: one of those may
-// lag behind while the session is renewed, and must not extend a claim that was broken. It writes only what has
-// changed.
+// Keep implements store.Store. It reads each claim from etcd, and does not rely on the watches: a watch may lag behind
+// while the session is renewed, and must not extend a claim that was broken. It writes only claims that have changed.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := s.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -47,8 +46,8 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	return statuses, nil
 }
 
-// keep writes what has changed of these claims, and inspects them. Of those that are not known here, whatever they are,
-// it notes in statuses why they can't be judged: their queue is in a newer format.
+// keep writes the claims that have changed, and inspects all of them. For a claim that is unknown here, it notes in
+// statuses if its queue is in a newer format, so that its status cannot be determined.
 func (s *Store) keep(ctx context.Context, cs []store.Claim, statuses []store.Status) error {
 	var known []*claim
 	var unknown []int
@@ -66,7 +65,7 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, statuses []store.Sta
 		}
 	}
 	s.mu.Unlock()
-	// A database that is full takes no updates, and renews all the same.
+	// A full database accepts no updates, but still renews leases.
 	if err := s.write(ctx, updates); err != nil && !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
@@ -89,15 +88,15 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, statuses []store.Sta
 	return nil
 }
 
-// An update is what a claim's key is to say from now on.
+// An update is the new value of a claim's key.
 type update struct {
 	*claim
 	record
 	over int64 // the revision of what it says so far
 }
 
-// write writes what has changed. Each update is written over what is known to be there and nothing else: a Keep that
-// was sent long ago and lands late must not undo a downgrade.
+// write writes updates. Each replaces only the value that is known to be there: an old Keep that arrives late must not
+// undo a downgrade.
 func (s *Store) write(ctx context.Context, updates []update) error {
 	for tries := lookDeep * len(updates); len(updates) > 0 && tries > 0; tries-- { // what is left, the next Keep writes
 		n := writable(updates)
@@ -110,10 +109,10 @@ func (s *Store) write(ctx context.Context, updates []update) error {
 	return nil
 }
 
-// maxWrite is how many bytes are written at once. etcd takes requests of one and a half megabytes.
+// maxWrite bounds the bytes of one request. etcd accepts one and a half megabytes.
 const maxWrite = 1 << 20
 
-// writable is how many of these can be written at once.
+// writable returns how many of these updates fit into one request.
 func writable(updates []update) (n int) {
 	for size := 0; n < min(len(updates), writeBatch); n++ {
 		if size += len(updates[n].Key) + len(updates[n].encode()); size > maxWrite && n > 0 {
@@ -123,7 +122,7 @@ func writable(updates []update) (n int) {
 	return n
 }
 
-// writeOnce writes one batch. It returns what has to be written once more, over what landed in the meantime.
+// writeOnce writes one batch. It returns the updates to write again, because their keys were written in the meantime.
 func (s *Store) writeOnce(ctx context.Context, updates []update) (overtaken []update, err error) {
 	ops := make([]clientv3.Op, len(updates))
 	for i, u := range updates {
@@ -158,7 +157,7 @@ func (s *Store) writeOnce(ctx context.Context, updates []update) (overtaken []up
 	return overtaken, nil
 }
 
-// wrote notes what c's key says since a revision.
+// wrote notes the value of c's key as of a revision.
 func (s *Store) wrote(c *claim, r *record, revision int64) {
 	if revision <= c.mod {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What a store writes lies under these keys, where P and N are prefix and name, escaped:
+// The keys that a store writes, where P and N are prefix and name, escaped:
 //
 //	holdfast/P/line/N/LEASE-SLOT   a claim in the queue of a name, under the lease of its client's session
 //	holdfast/P/session/LEASE       a session, under its lease
@@ -20,10 +20,10 @@ import (
 // So a tenant is one range of keys, for a role in etcd, and so is a queue.
 const root = "holdfast/"
 
-// escaped is the character that the keys themselves give a meaning to.
+// escaped has the character with a meaning in these keys.
 const escaped percent.Set = "/"
 
-// keySpace makes the keys of one tenant.
+// A keySpace makes the keys of one tenant.
 type keySpace struct {
 	queues   string // the beginning of all claims
 	sessions string
@@ -35,7 +35,7 @@ func newKeySpace(prefix string) keySpace {
 	return keySpace{queues: p + "line/", sessions: p + "session/", id: p + "id"}
 }
 
-// queue is the beginning of the keys of all claims in a name's queue.
+// queue returns the prefix of the keys of all claims in a name's queue.
 func (k *keySpace) queue(name string) string { return k.queues + escaped.Escape(name) + "/" }
 
 var (
@@ -43,22 +43,22 @@ var (
 	newestFirst = clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend)
 )
 
-// readLine reads the claims of a name.
+// readLine returns the operation that reads the claims of a name.
 func (k *keySpace) readLine(name string, options ...clientv3.OpOption) clientv3.Op {
 	return clientv3.OpGet(k.queue(name), append(options, clientv3.WithPrefix())...)
 }
 
-// readHead reads the first claim of a name.
+// readHead returns the operation that reads the first claim of a name.
 func (k *keySpace) readHead(name string) clientv3.Op {
 	return k.readLine(name, oldestFirst, clientv3.WithLimit(1))
 }
 
-// claim is the key of a claim in a slot of its session.
+// claim returns the key of a claim in a slot of its session.
 func (k *keySpace) claim(name string, of *lease, slot int) string {
 	return k.queue(name) + of.name + "-" + strconv.Itoa(slot)
 }
 
-// name is the name in whose queue the claim with this key stands.
+// name returns the name in whose queue this key is. It reports false if it is not the key of a claim.
 func (k *keySpace) name(key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, k.queues)
 	if !ok {
@@ -71,15 +71,15 @@ func (k *keySpace) name(key string) (string, bool) {
 	return percent.Unescape(name)
 }
 
-// keySlots are the slots in the keys of a session's claims, by name: a claim has the first that is free. Keys are used
-// again on purpose. etcd remembers every key that there ever was until its history is compacted, and reading a queue
-// goes through all of them: with a key of its own for each claim, a lock would become slower with every use.
+// keySlots assigns a slot to each claim of a session, by name: a claim has the first that is free. Keys are reused on
+// purpose. etcd remembers every key that ever existed until its history is compacted, and reads of a queue scan all of
+// them: with a new key for each claim, a lock would become slower with every use.
 //
-// What tells a claim from the one that had its key before is the key's create revision. A slot is free again only when
-// it is certain that no claim stands there, nor can come to stand there.
+// A claim differs from an earlier one with the same key by the key's create revision. A slot is free again only when it
+// is certain that no claim has a key there, and that no request in flight can create one.
 type keySlots map[string][]store.ID // which claim has each slot; the zero ID: none
 
-// reserve returns the slot of a claim, the same one until it is released.
+// reserve returns the slot of a claim, and assigns one if it has none. It is the same until it is released.
 func (k keySlots) reserve(name string, id store.ID) int {
 	slots := k[name]
 	slot := slices.Index(slots, id)

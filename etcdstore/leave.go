@@ -12,12 +12,13 @@ import (
 
 type position = frame.Position[*lease]
 
-// stillStands is true in etcd while the claim with this ticket, the key's create revision, stands at this key.
+// stillStands returns the comparison that is true in etcd while this key has the claim with this ticket, which is the
+// key's create revision.
 func stillStands(p *position) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(p.Key), "=", int64(p.Ticket)) //nolint:gosec // a revision
 }
 
-// deletion deletes the claim if it stands.
+// deletion returns the transaction that deletes the claim's key if it is still the claim's.
 func deletion(p *position) transaction {
 	return transaction{when: []clientv3.Cmp{stillStands(p)}, then: []clientv3.Op{clientv3.OpDelete(p.Key)}}
 }
@@ -37,12 +38,12 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	if known {
 		return call.Outcome(s.deletes.Now(call.Context, p))
 	}
-	// It does not stand here: it never did, or it is gone. All that is left to say is what etcd says.
+	// The claim is unknown here: it never had a key, or it is gone. The queue is read only for an error of etcd.
 	_, _, err := s.readEntries(call.Context, s.keys.readHead(c.Name))
 	return call.Outcome(err)
 }
 
-// leaving forgets a claim, and returns where it is to be deleted.
+// leaving removes a claim, and returns what to delete. known is false if this client has no such claim.
 func (s *Store) leaving(left *store.Claim) (p position, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +78,8 @@ func (s *Store) delete(ctx context.Context, all []position) error {
 	return nil
 }
 
-// deleteKeys deletes nothing but keys at these claims' own create revisions, so that it may be done twice or late: the
-// claim that has the key next is not hit.
+// deleteKeys deletes keys only at these claims' own create revisions. So it may be carried out twice or late: it does
+// not affect the next claim with the same key.
 func (s *Store) deleteKeys(ctx context.Context, of []position) (err error) {
 	var t transaction
 	if len(of) == 1 { // as with nearly every Leave
@@ -95,8 +96,8 @@ func (s *Store) deleteKeys(ctx context.Context, of []position) (err error) {
 	return err
 }
 
-// voidJoins begins another epoch of the session, in which nothing can land any more that was sent before. It returns
-// which of these claims stand then, with their tickets.
+// voidJoins begins another epoch of the session, so that no Join that was sent before can be carried out any more. It
+// returns those of these claims that have a key then, with their tickets.
 func (s *Store) voidJoins(ctx context.Context, of []position) (status []position, err error) {
 	ses := of[0].Session
 	key := ses.Handle.key

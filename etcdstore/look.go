@@ -19,7 +19,7 @@ type blocker struct {
 	mod    int64
 }
 
-// evaluate returns where a claim stands that comes after these, and what it waits for:
+// evaluate returns the state of a claim that comes after these entries, and what it waits for:
 //   - one that wants everything, for the one before it;
 //   - a reader, for the last ahead that readers can't hold beside;
 //   - any other, for anything in the queue.
@@ -55,9 +55,9 @@ const (
 	lookDeep   = 3   // how often a look is repeated for claims whose blocker has changed
 )
 
-// look reads the status of claims, linearizably: what it finds is no older than its call. It reads each one's own key,
-// and what blocks it; if that has changed, what is ahead now, together with the own key, so that both are of one
-// revision. The client is notified of claims that turn out to be held or gone.
+// look determines the status of claims by linearizable reads: the result is no older than the call. It reads each
+// claim's own key and what blocks it. If that has changed, it reads the own key and what is ahead now, both at one
+// revision. It pushes for claims that turn out to be held or gone.
 func (s *Store) look(ctx context.Context, claims []*claim) error {
 	for range lookDeep {
 		again, err := s.lookOnce(ctx, claims)
@@ -69,7 +69,7 @@ func (s *Store) look(ctx context.Context, claims []*claim) error {
 	return nil // it changes faster than one can look: the next event tells
 }
 
-// lookOnce reads about claims, in as many transactions as it takes. It returns those that have to be inspected again.
+// lookOnce reads claims once, in as many transactions as needed. It returns those that have to be read again.
 func (s *Store) lookOnce(ctx context.Context, claims []*claim) (again []*claim, err error) {
 	for len(claims) > 0 {
 		var i inquiry
@@ -102,14 +102,14 @@ func (s *Store) lookOnce(ctx context.Context, claims []*claim) (again []*claim, 
 	return again, nil
 }
 
-// An inquiry is what is read in one transaction.
+// An inquiry has the reads of one transaction.
 type inquiry struct {
 	questions []question
 	ops       []clientv3.Op
 	lines     map[string]*sharedLine // by name
 }
 
-// A sharedLine is read and decoded once for all claims that wait in it.
+// A sharedLine is a queue that is read and decoded once for all claims that wait in it.
 type sharedLine struct {
 	op      int     // its place among the operations
 	upTo    int64   // the last ticket that matters
@@ -117,7 +117,7 @@ type sharedLine struct {
 	err     error   // why those behind them can't
 }
 
-// A question is what is read about a claim.
+// A question has the reads for one claim.
 type question struct {
 	*claim
 	before claim       // as it was when the question was asked
@@ -127,7 +127,7 @@ type question struct {
 	wide   bool        // what is ahead is read, and not just the blocker
 }
 
-// ask asks about c.
+// ask adds the reads for c.
 func (i *inquiry) ask(keys *keySpace, c *claim) {
 	waits := c.state == store.Waiting
 	q := question{claim: c, before: *c, wide: waits && (c.moved || c.blocker.key == "")}
@@ -148,12 +148,13 @@ func (i *inquiry) ask(keys *keySpace, c *claim) {
 	i.questions = append(i.questions, q)
 }
 
+// add adds an operation, and returns its index.
 func (i *inquiry) add(op clientv3.Op) int {
 	i.ops = append(i.ops, op)
 	return len(i.ops) - 1
 }
 
-// readLine has c's queue read, up to c and those that were asked about before.
+// readLine adds a read of c's queue, up to the last claim of it in this inquiry.
 func (i *inquiry) readLine(keys *keySpace, c *claim) *sharedLine {
 	l := i.lines[c.Name]
 	if l == nil {
@@ -168,7 +169,7 @@ func (i *inquiry) readLine(keys *keySpace, c *claim) *sharedLine {
 	return l
 }
 
-// decode decodes a queue up to the first value that can't be: it concerns only the claims behind.
+// decode decodes a queue up to the first value that can't be decoded, which affects only the claims behind it.
 func (l *sharedLine) decode(kvs []*mvccpb.KeyValue) {
 	for _, kv := range kvs {
 		r, err := decode(kv.Value)
@@ -180,7 +181,7 @@ func (l *sharedLine) decode(kvs []*mvccpb.KeyValue) {
 	}
 }
 
-// find finds a claim in a queue, and returns how many are ahead of it.
+// find finds a claim in a queue, and returns the number of claims ahead of it.
 func (c *claim) find(kvs []*mvccpb.KeyValue) (ahead int, found bool) {
 	ticket := int64(c.Ticket) //nolint:gosec // a revision
 	ahead, found = slices.BinarySearchFunc(kvs, ticket, func(kv *mvccpb.KeyValue, ticket int64) int {
@@ -189,7 +190,8 @@ func (c *claim) find(kvs []*mvccpb.KeyValue) (ahead int, found bool) {
 	return ahead, found && string(kvs[ahead].Key) == c.Key
 }
 
-// answered takes what was read about a claim at a revision. It reports whether that was enough.
+// answered sets the status of a claim from what was read at a revision. It reports false if the claim has to be read
+// again.
 func (s *Store) answered(q *question, read results, revision int64) bool {
 	c := q.claim
 	switch {
@@ -233,7 +235,7 @@ func (s *Store) answered(q *question, read results, revision int64) bool {
 	return true
 }
 
-// judged takes what a queue was at a revision, in which so many claims are ahead of c.
+// judged sets the state of c from its queue at a revision, in which ahead claims are ahead of c.
 func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 	if ahead > len(l.entries) {
 		c.unknown = l.err
@@ -246,7 +248,7 @@ func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 	}
 }
 
-// doubt has c inspected soon: something happened to its key, or to what blocks it.
+// doubt requests an inspection of c: its key, or what blocks it, has changed.
 func (s *Store) doubt(c *claim) {
 	if s.claims[c.ID] == c {
 		s.doubts.Add(c)

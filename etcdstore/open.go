@@ -47,18 +47,18 @@ func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = pr
 // etcd grants more if it is below one and a half of its election timeouts.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
-// WithTLS has connections use TLS. It is for [Open].
+// WithTLS makes connections use TLS. It is for [Open].
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.tls, s.forOpen = config, append(s.forOpen, "WithTLS") }
 }
 
-// Credentials returns a user and a password. An empty user leaves the one of the URL.
+// Credentials returns a user and a password. An empty user stands for the one of the URL.
 type Credentials func(ctx context.Context) (user, password string, err error)
 
-// WithCredentials has each login use what get returns, for passwords that change. It is for [Open]. get is called
+// WithCredentials makes each login use the result of get, for passwords that change. It is for [Open]. get is called
 // whenever etcd has to issue a token: when the store is opened, for each new stream, and when etcd rejects the token in
-// use, as it does after the password was changed. It must return when ctx ends, and may be called by several goroutines
-// at once.
+// use, as it does after the password was changed. get must return when ctx ends, and may be called by several
+// goroutines at once.
 func WithCredentials(get Credentials) Option {
 	return func(s *settings) { s.credentials, s.forOpen = get, append(s.forOpen, "WithCredentials") }
 }
@@ -68,9 +68,10 @@ func WithLogin(user, password string) Option {
 	return WithCredentials(func(context.Context) (string, string, error) { return user, password, nil })
 }
 
-// New makes a store of a client that stays the caller's: Close does not close it. The store does not see a namespace
-// that was put over the client: it has its prefix. A client logs in with the password that it was made with; for
-// passwords that change, use Open or a URL.
+// New returns a store over a client, which remains the caller's: Close does not close it. The store ignores a namespace
+// that was put over the client: it has its own prefix. The client logs in with the password that it was made with; for
+// passwords that change, use Open or a URL. The error is a *store.Fault if etcd fails, that of ctx, or about an option
+// that is invalid or for Open only.
 func New(ctx context.Context, client *clientv3.Client, options ...Option) (*Store, error) {
 	set := settingsOf(options)
 	if len(set.forOpen) > 0 {
@@ -79,7 +80,8 @@ func New(ctx context.Context, client *clientv3.Client, options ...Option) (*Stor
 	return start(ctx, newFrame(client.Endpoints(), client.Password), client, false, set)
 }
 
-// Open connects to the members of an etcd, given as host:port or host.
+// Open returns a store on the members of an etcd, given as host:port or host. The error is a *store.Fault if etcd
+// fails, that of ctx, or about an invalid option.
 func Open(ctx context.Context, endpoints []string, options ...Option) (*Store, error) {
 	set := settingsOf(options)
 	config := clientv3.Config{Endpoints: withPorts(endpoints)}
@@ -90,6 +92,7 @@ func Open(ctx context.Context, endpoints []string, options ...Option) (*Store, e
 	return connect(ctx, config.Endpoints, config, set)
 }
 
+// settingsOf returns the settings that the options make.
 func settingsOf(options []Option) (set settings) {
 	for _, o := range options {
 		o(&set)
@@ -123,7 +126,7 @@ func newFrame(endpoints []string, password string) *frame.Frame {
 	return f
 }
 
-// start makes a store, and begins its session if etcd will do.
+// start returns a store, and begins its session if etcd is usable.
 func start(ctx context.Context, f *frame.Frame, client *clientv3.Client, owned bool, set settings) (*Store, error) {
 	set.ttl = cmp.Or(set.ttl, DefaultTTL)
 	s := newStore(f, client, owned, set)
@@ -166,7 +169,7 @@ func (s *Store) begin(ctx context.Context, set settings) error {
 	return nil
 }
 
-// identify returns the identity that etcd keeps for a prefix, and makes one if it has none.
+// identify returns the identity that etcd keeps for a prefix, and writes a new one if there is none.
 func (s *Store) identify(ctx context.Context, prefix string) (string, error) {
 	response, _, err := s.etcd.commit(ctx, transaction{
 		when:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.id), "=", 0)},
@@ -230,7 +233,7 @@ func connect(ctx context.Context, endpoints []string, config clientv3.Config, se
 	return start(ctx, f, client, true, set)
 }
 
-// promptLogin has logging in fail when there is no connection to be had, and say why.
+// promptLogin makes a login fail at once, with the reason, if there is no connection.
 func promptLogin(
 	ctx context.Context, method string, request, response any, conn *grpc.ClientConn, call grpc.UnaryInvoker,
 	options ...grpc.CallOption,
@@ -241,9 +244,9 @@ func promptLogin(
 	return call(ctx, method, request, response, conn, options...)
 }
 
-// A login replaces the user and the password in requests to log in by those of the moment. The client library has
-// nothing for passwords that change, but it logs in over the store's own connection: when it is made, before each
-// stream, and when etcd has rejected its token.
+// A login replaces the user and the password in login requests by the current ones. The client library does not support
+// passwords that change, but it logs in over the store's own connection: when it is made, before each stream, and when
+// etcd has rejected its token.
 type login struct {
 	get  Credentials
 	user string // of the URL
@@ -272,7 +275,8 @@ func (l *login) intercept(
 	return call(ctx, method, request, response, conn, options...)
 }
 
-// newClient makes a client. It logs in if there is a password, which the client library does without a context of ours.
+// newClient returns a client. If there is a password, it logs in, which the client library does with a context of its
+// own.
 func newClient(ctx context.Context, config clientv3.Config) (*clientv3.Client, error) {
 	within, cancel := context.WithCancel(context.Background())
 	config.Context = within // of the client's whole life
@@ -336,7 +340,7 @@ func parseLogin(at store.Location) (user, password string, get Credentials, err 
 	return user, password, get, err
 }
 
-// passwordFile reads the password anew for each login.
+// passwordFile returns Credentials that read the password from a file for each login.
 func passwordFile(path string) Credentials {
 	return func(context.Context) (user, password string, err error) {
 		text, err := os.ReadFile(path)
@@ -347,7 +351,7 @@ func passwordFile(path string) Credentials {
 	}
 }
 
-// useTLS has a client use TLS, unless over is nil.
+// useTLS makes a client use TLS, unless over is nil.
 func useTLS(config *clientv3.Config, over *tls.Config) {
 	if over == nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// readEntries reads claims, and returns as of which revision.
+// readEntries reads claims, and returns them with the revision of the read.
 func (s *Store) readEntries(ctx context.Context, op clientv3.Op) (entries []entry, revision int64, err error) {
 	read, revision, err := s.etcd.read(ctx, op)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	return l, nil
 }
 
-// places shows the claims of a line.
+// places returns the claims of a queue as entries.
 func (s *Store) places(ctx context.Context, entries []entry, left *timesLeft) []store.Entry {
 	places := make([]store.Entry, len(entries))
 	var prefix grant.Prefix
@@ -58,8 +58,8 @@ func (s *Store) places(ctx context.Context, entries []entry, left *timesLeft) []
 	return places
 }
 
-// place shows an entry. Of claims of this client it is known here when they were granted; those of others say it when
-// they have been held for a while.
+// place returns a claim as an entry. The time of a grant is known here for claims of this client; claims of other
+// clients have it in their value after they were held for a while.
 func (s *Store) place(e *entry, state store.State) store.Entry {
 	name, _ := s.keys.name(string(e.kv.Key))
 	p := store.Entry{Claim: store.Claim{ID: e.ID, Name: name, Demand: e.ask(), Ticket: e.ticket()}, State: state}
@@ -72,17 +72,16 @@ func (s *Store) place(e *entry, state store.State) store.Entry {
 	return p
 }
 
-// maxLeases is of how many sessions Queue reads how much time they have left.
+// maxLeases bounds the number of sessions whose remaining time Queue reads.
 const maxLeases = 4
 
-// timesLeft is how much time sessions have left. Of most sessions it is read; 0 means that it is not known.
+// timesLeft has the remaining time of sessions. 0 means that it is not known.
 type timesLeft struct {
 	most int
 	read map[int64]time.Duration // by lease
 }
 
-// readTimeLeft reads how much time the sessions of holders have left. What is not responded to stays as it
-// is.
+// readTimeLeft reads the remaining time of the sessions of holders. Without a response, an entry stays as it is.
 func (s *Store) readTimeLeft(ctx context.Context, held []store.Entry, entries []entry, left *timesLeft) {
 	for i := range held {
 		lease := entries[i].kv.Lease
@@ -133,7 +132,7 @@ func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) erro
 // namesPage is how many keys Names reads at a time.
 const namesPage = 500
 
-// Names implements store.Store. It reads keys in their order, and skips the rest of a queue that it has seen.
+// Names implements store.Store. It reads keys in their order, and skips the rest of each queue that it has found.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		start := s.keys.queues + escaped.Escape(prefix)

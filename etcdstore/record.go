@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// format is what every value begins with. Another number there is another format.
+// format is the prefix of every value. Another number is another format.
 const format = "1 "
 
 // A record is the value of a claim's key.
@@ -31,12 +31,12 @@ func (r *record) ask() store.Demand {
 	return store.Demand{Kind: r.Kind, Units: r.Units, Limit: r.Limit}
 }
 
-// encode writes the record with its format.
+// encode returns the record with its format.
 func (r *record) encode() string { return frame.Encode(format, r) }
 
 var errForeign = errors.New("holds what no version of holdfast has written")
 
-// decode reads a value. The error is errForeign or store.ErrFormat.
+// decode parses a value. The error is errForeign or store.ErrFormat.
 func decode(value []byte) (r record, err error) {
 	version, text, _ := strings.Cut(string(value), " ")
 	switch {
@@ -51,7 +51,7 @@ func decode(value []byte) (r record, err error) {
 	return r, nil
 }
 
-// An entry is a claim as it stands in etcd.
+// An entry is a claim with its key and value in etcd.
 type entry struct {
 	record
 	kv *mvccpb.KeyValue
@@ -59,8 +59,8 @@ type entry struct {
 
 func (e *entry) ticket() uint64 { return uint64(e.kv.CreateRevision) } //nolint:gosec // revisions are positive
 
-// decodeLine decodes a queue, in the order of arrival. One value that can't be decoded is an error: a queue that is
-// understood in part must not be judged.
+// decodeLine decodes a queue, in order of arrival. A value that can't be decoded is an error: no claim may be granted
+// from a queue that is understood only in part.
 func decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 	entries := make([]entry, len(kvs))
 	for i, kv := range kvs {
@@ -74,7 +74,7 @@ func decodeLine(kvs []*mvccpb.KeyValue) ([]entry, error) {
 	return entries, nil
 }
 
-// unreadable is the error of a value that this version can't decode.
+// unreadable returns the error of a value that this version can't decode.
 func unreadable(key []byte, err error) error {
 	if errors.Is(err, store.ErrFormat) {
 		return fmt.Errorf("%w: the key %s", err, store.Quote(string(key)))
@@ -82,7 +82,7 @@ func unreadable(key []byte, err error) error {
 	return fmt.Errorf("the key %s %w", store.Quote(string(key)), err)
 }
 
-// mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
+// mismatch returns ErrMismatch if a claim demands another kind or limit than the first of these entries has.
 func mismatch(ahead []entry, ask store.Demand) error {
 	if len(ahead) > 0 && grant.Mismatch(ahead[0].ask(), ask) {
 		return &store.MismatchError{InUse: ahead[0].ask()}

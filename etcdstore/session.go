@@ -18,10 +18,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A lease is a session in etcd. It has a key of its own, whose mod revision is the session's epoch. A Join counts only
-// in the epoch in which it was sent. So one that may still be on its way is made void forever by writing the key once
-// more: no tombstone is needed for its name, and nothing has to look out for what might land late (rule 8 of package
-// store).
+// A lease is a session in etcd. It has its own key, whose mod revision is the session's epoch. A Join is carried out
+// only in the epoch in which it was sent. So writing the key once more makes all Joins in flight void forever: their
+// names need no tombstones, and no late arrival has to be detected (rule 8 of package store).
 type lease struct {
 	id    clientv3.LeaseID
 	name  string // id, as it is written in keys
@@ -31,13 +30,13 @@ type lease struct {
 
 type session = frame.Session[*lease]
 
-// raiseEpoch notes that the epoch is no earlier than this revision.
+// raiseEpoch sets the epoch to this revision, unless it is later already.
 func (l *lease) raiseEpoch(epoch int64) {
 	for old := l.epoch.Load(); epoch > old && !l.epoch.CompareAndSwap(old, epoch); old = l.epoch.Load() {
 	}
 }
 
-// readKey reads the lease's key, without its value.
+// readKey returns the operation that reads the lease's key, without its value.
 func (l *lease) readKey() clientv3.Op { return clientv3.OpGet(l.key, clientv3.WithKeysOnly()) }
 
 // A lessor makes leases. It implements frame.SessionServer.
@@ -58,8 +57,8 @@ func newLessor(life context.Context, etcd *cluster, keys keySpace, ttl time.Dura
 	return &lessor{etcd: etcd, renewals: renewals{etcd: etcd, life: life}, keys: keys, ttl: ttl, description: about}
 }
 
-// Open grants a lease, and writes its key. A lease that is gone by then is not the caller's failure: it has expired
-// because the server stood still, or was lost with the server's data. Another one is granted for as long as ctx allows.
+// Open implements frame.SessionServer: it grants a lease, and writes its key. If the lease has ended by then, because
+// the server paused or lost its data, it grants another, for as long as ctx allows.
 func (l *lessor) Open(ctx context.Context) (made *lease, ttl time.Duration, sent time.Time, err error) {
 	for {
 		made, ttl, sent, err = l.openOnce(ctx)
@@ -99,15 +98,15 @@ func (l *lessor) openOnce(ctx context.Context) (_ *lease, ttl time.Duration, sen
 	return made, ttl, sent, nil
 }
 
-// electionPause is how long a renewal waits that met with an election, and Open after a lease that was lost.
+// electionPause is the pause of a renewal during an election, and of Open after a lease was lost.
 const electionPause = 20 * time.Millisecond
 
-// Renew renews a lease.
+// Renew implements frame.SessionServer.
 //
-// A leader that was suspended and deposed renews leases until it hears of its successor, which counts from its election
-// and may be about to take them away. So each renewal goes along with a read that only the real leader can answer. If
-// both responses are of one term, there was no election before they were asked for; and whichever leader is elected
-// later gives every lease its whole ttl again.
+// A leader that was suspended and deposed renews leases until it learns of its successor, which counts from its own
+// election and may be about to revoke them. So each renewal is accompanied by a read that only the real leader can
+// serve. If both responses are of one term, there was no election before they were requested; and every leader that is
+// elected later gives each lease its whole ttl again.
 func (l *lessor) Renew(ctx context.Context, of *lease) (stands bool, sent time.Time, err error) {
 	for {
 		sent = time.Now()
@@ -124,7 +123,7 @@ func (l *lessor) Renew(ctx context.Context, of *lease) (stands bool, sent time.T
 }
 
 // renewOnce renews a lease and reads its key at the same time. It reports whether both responses are of one term, and
-// whether the session stands.
+// whether etcd still has the session.
 func (l *lessor) renewOnce(ctx context.Context, of *lease) (oneTerm, stands bool, err error) {
 	var read *clientv3.TxnResponse
 	var readErr error
@@ -164,9 +163,9 @@ type renewals struct {
 	cancel context.CancelFunc
 }
 
-// renew sends one renewal and waits for its response, whose TTL is 0 if the lease is gone. The stream stays open for
-// the next. If it has ended since the last time, because its login has expired or its server was restarted, that says
-// nothing: another one is opened.
+// renew sends one renewal and returns its response, whose TTL is 0 if the lease has ended. The stream stays open for
+// the next renewal. If it has ended since the last one, because its login has expired or its server was restarted,
+// another stream is opened.
 func (r *renewals) renew(ctx context.Context, id clientv3.LeaseID) (*etcdserverpb.LeaseKeepAliveResponse, error) {
 	old := r.stream != nil
 	response, err := r.renewOnce(ctx, id)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// DefaultTTL is the ttl of a session for which none is given.
+// DefaultTTL is the ttl of a session if none is set.
 const DefaultTTL = 30 * time.Second
 
 // MaxTTL is the greatest ttl of a session.
@@ -70,16 +70,16 @@ func (s *Store) Abilities() store.Abilities {
 		MinTTL:     s.ttl,
 		MaxTTL:     MaxTTL,
 		SessionTTL: s.ttl,
-		// A new leader gives every session its whole ttl again, and an election timeout more. With those of a second,
-		// which is etcd's default, elections and the look for what has expired add up to this.
+		// A new leader gives every session its whole ttl again, and an election timeout more. With election timeouts of
+		// a second, which is etcd's default, elections and the check for expired leases add up to this.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 5 * time.Second,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
 }
 
-// Close implements store.Store. It ends the session if etcd can be reached, and with it what was not left; otherwise
-// that stands until the ttl has passed.
+// Close implements store.Store. It ends the session if etcd can be reached, and with it all claims that have not left.
+// Otherwise they stay until the ttl has passed.
 func (s *Store) Close() error {
 	if s.sessions.Close() && s.owned {
 		return s.etcd.client.Close()
@@ -87,7 +87,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// loseClaims forgets everything that went with its session. The mutex is locked.
+// loseClaims removes all claims of a session that was lost. The mutex is locked.
 func (s *Store) loseClaims(*session) {
 	s.deletes.Forget()
 	clear(s.slots)

@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A watcher watches keys, as many as there are, over one stream and with two goroutines. The client library's watches
-// have a goroutine for each key, and are made one after the other when a stream has to be opened again.
+// A watcher watches any number of keys over one stream and with two goroutines. The client library needs a goroutine
+// for each watch, and creates the watches one after the other when a stream is reopened.
 //
-// Every watch begins with the present. etcd serves a watch that begins in the past from a queue that it inspects ten
-// times a second, and until then holds back also what happens now: a waiter would be told of its turn a tenth of a
-// second late. In exchange there is a gap between what a claim knew and the beginning of its watch. The response to the
-// creation says at which revision that was; if it is later than what the claim knew, it is told to look.
+// Every watch begins with the present. etcd serves a watch that begins in the past from a queue that it polls ten times
+// a second, and meanwhile delays new events too: a waiter would be notified of its grant a tenth of a second late. In
+// exchange there is a gap between the last revision that a claim knows and the beginning of its watch. The response to
+// the creation has the revision of that beginning; if it is later than what the claim knows, the claim is notified.
 type watcher struct {
 	open     func(context.Context) (etcdserverpb.Watch_WatchClient, error)
 	life     context.Context
@@ -43,24 +43,25 @@ type watcher struct {
 	checked  bool
 }
 
-// A watch is of a key or a range of keys.
+// A watch is a watch on a key or on a range of keys.
 type watch struct {
 	id       int64
 	key, end string // end empty: one key
 	puts     bool   // writing counts too, not only removal
 	asOf     int64  // the revision up to which its claim knows
 
-	// told is called when something happened there, or may have. event is nil if it is not known what. It is called by
-	// the watcher's goroutine, without its lock.
+	// told is called when something has changed there, or may have. event is nil if the change is not known. told is
+	// called by the watcher's goroutine, without its lock.
 	told func(event *mvccpb.Event)
 }
 
-// How long the watcher waits before it opens its stream again.
+// The pauses before the watcher reopens its stream: the first, and the longest.
 const (
 	leastPause = 10 * time.Millisecond
 	mostPause  = 250 * time.Millisecond
 )
 
+// newWatcher returns a watcher over conn. run must be called to start it.
 func newWatcher(f *frame.Frame, conn grpc.ClientConnInterface) watcher {
 	return watcher{
 		life: f.Life(), watches: map[int64]*watch{}, filled: make(chan struct{}, 1),
@@ -71,13 +72,14 @@ func newWatcher(f *frame.Frame, conn grpc.ClientConnInterface) watcher {
 	}
 }
 
-// add begins a watch.
+// add begins a watch. It does not wait for the server.
 func (ws *watcher) add(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.register(w)
 }
 
+// register gives w a new id, and puts its creation into the outbox. The mutex is locked.
 func (ws *watcher) register(w *watch) {
 	ws.last++
 	w.id = ws.last
@@ -85,7 +87,7 @@ func (ws *watcher) register(w *watch) {
 	ws.create(w)
 }
 
-// create puts the creation of w into the outbox.
+// create puts the request that creates w into the outbox.
 func (ws *watcher) create(w *watch) {
 	r := &etcdserverpb.WatchCreateRequest{Key: []byte(w.key), WatchId: w.id}
 	if w.end != "" {
@@ -98,6 +100,7 @@ func (ws *watcher) create(w *watch) {
 	ws.put(&etcdserverpb.WatchRequest{RequestUnion: &etcdserverpb.WatchRequest_CreateRequest{CreateRequest: r}})
 }
 
+// put puts a request into the outbox, and wakes send.
 func (ws *watcher) put(r *etcdserverpb.WatchRequest) {
 	ws.outbox = append(ws.outbox, r)
 	select {
@@ -106,13 +109,14 @@ func (ws *watcher) put(r *etcdserverpb.WatchRequest) {
 	}
 }
 
-// remove ends a watch. Nothing is told of it from then on, but for what is being told just now.
+// remove ends a watch. It is not notified any more, except by a call of told that is in progress.
 func (ws *watcher) remove(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.unregister(w)
 }
 
+// unregister removes w, and puts its cancellation into the outbox. The mutex is locked.
 func (ws *watcher) unregister(w *watch) {
 	if ws.watches[w.id] == w {
 		delete(ws.watches, w.id)
@@ -121,8 +125,8 @@ func (ws *watcher) unregister(w *watch) {
 	}
 }
 
-// checkAlive asks the stream for a sign of life. If none came since the last time, the stream is given up: its
-// connection may be dead without anybody having said so, while others live.
+// checkAlive requests a response over the stream. If nothing was received since the last call, it closes the stream:
+// its connection may be dead without an error, while others are alive.
 func (ws *watcher) checkAlive() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -135,8 +139,8 @@ func (ws *watcher) checkAlive() {
 		return
 	}
 	ws.checked, ws.heard = true, false
-	// Before 3.7, etcd answers no request for progress while nothing is written. The creation of a watch it always
-	// answers.
+	// Before 3.7, etcd does not respond to a request for progress while nothing is written. It always responds to the
+	// creation of a watch.
 	for _, w := range ws.watches {
 		sign := &watch{key: w.key}
 		ws.register(sign)
@@ -145,7 +149,7 @@ func (ws *watcher) checkAlive() {
 	}
 }
 
-// run keeps a stream open for as long as the store lives, once there is something to watch.
+// run keeps a stream open from the first watch until the store is closed. It reopens a stream that ends.
 func (ws *watcher) run() {
 	select {
 	case <-ws.filled:
@@ -166,7 +170,7 @@ func (ws *watcher) run() {
 	}
 }
 
-// serve opens a stream, and receives what comes over it until it breaks.
+// serve opens a stream, and receives messages until it breaks. It returns why it broke.
 func (ws *watcher) serve(first bool) error {
 	ctx, cancel := context.WithCancel(ws.life)
 	defer cancel()
@@ -197,8 +201,8 @@ func (ws *watcher) serve(first bool) error {
 	return err
 }
 
-// begin puts the creation of all watches into the outbox of a new stream. It reports whether everyone is to be told at
-// once, because there are none.
+// begin puts the creation of all watches into the outbox of a new stream. It reports whether all claims are to be
+// notified now, because there is no watch whose creation would do that.
 func (ws *watcher) begin(first bool, cut context.CancelFunc) (tell bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -216,7 +220,7 @@ func (ws *watcher) begin(first bool, cut context.CancelFunc) (tell bool) {
 	return ws.resuming == 0
 }
 
-// send sends what is put into the outbox.
+// send sends the requests in the outbox until ctx or the stream ends, and returns the error.
 func (ws *watcher) send(ctx context.Context, stream etcdserverpb.Watch_WatchClient) error {
 	for {
 		ws.mu.Lock()
@@ -239,7 +243,7 @@ func (ws *watcher) send(ctx context.Context, stream etcdserverpb.Watch_WatchClie
 	}
 }
 
-// receive takes one message, and tells the watch that it concerns.
+// receive handles one message, and notifies the watch that it concerns.
 func (ws *watcher) receive(r *etcdserverpb.WatchResponse) error {
 	ws.mu.Lock()
 	ws.heard = true
@@ -260,8 +264,8 @@ func (ws *watcher) receive(r *etcdserverpb.WatchResponse) error {
 	return nil
 }
 
-// dispatch returns the function to be told of a message, if any, and whether with it all watches from before this
-// stream are there again.
+// dispatch returns the function to call for a message, or nil, and whether all watches of the previous stream have been
+// created again with it.
 func (ws *watcher) dispatch(r *etcdserverpb.WatchResponse) (told func(*mvccpb.Event), resumed bool, err error) {
 	if r.Created {
 		return ws.created(r)
@@ -269,7 +273,8 @@ func (ws *watcher) dispatch(r *etcdserverpb.WatchResponse) (told func(*mvccpb.Ev
 	switch w := ws.watches[r.WatchId]; {
 	case w == nil: // it is not wanted any more, or progress of all
 	case r.Canceled:
-		// The server ended it: what it had yet to send was compacted. It is begun anew, and then told to look.
+		// The server has cancelled it: events that it had not sent yet were compacted. The watch is created again, and
+		// then notified.
 		delete(ws.watches, w.id)
 		w.asOf = 0
 		ws.register(w)
@@ -279,7 +284,7 @@ func (ws *watcher) dispatch(r *etcdserverpb.WatchResponse) (told func(*mvccpb.Ev
 	return told, false, nil
 }
 
-// created takes the response to the oldest creation.
+// created handles the response to the oldest creation. It returns the same as dispatch.
 func (ws *watcher) created(r *etcdserverpb.WatchResponse) (told func(*mvccpb.Event), resumed bool, err error) {
 	switch {
 	case len(ws.creating) == 0:

@@ -73,7 +73,8 @@ func (k Key) Do(ctx context.Context, token holdfast.Token, script string, keys [
 	return nil, k.failed(ctx, err)
 }
 
-// Seen returns the newest exclusive token that passed, or the floor that was set, or 0 if there was none.
+// Seen returns the newest exclusive token that passed, or the floor that was set, or 0 if there was none. It returns an
+// error if the name is invalid, Redis fails, or the key does not hold a token.
 func (k Key) Seen(ctx context.Context) (holdfast.Token, error) {
 	if err := checkName(k.Name); err != nil {
 		return 0, err
@@ -107,6 +108,7 @@ func (k Key) SetFloor(ctx context.Context, token holdfast.Token) error {
 	return nil
 }
 
+// eval runs a script. It returns an error without calling Redis if Redis is not set or ctx is done.
 func (k Key) eval(ctx context.Context, script string, keys, args []string) (any, error) {
 	if k.Redis == nil {
 		return nil, fmt.Errorf("%w: a fence.Key without its Redis", holdfast.ErrBadOption)

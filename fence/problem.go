@@ -49,6 +49,7 @@ func Refuse(w http.ResponseWriter, err error) {
 	}
 }
 
+// write writes the problem as the response.
 func (p problem) write(w http.ResponseWriter) {
 	body, err := json.Marshal(p)
 	if err != nil { // impossible: it has strings and a number only

@@ -74,6 +74,7 @@ func (t *RoundTripper) CloseIdleConnections() {
 	}
 }
 
+// base returns Base, or http.DefaultTransport if that is nil.
 func (t *RoundTripper) base() http.RoundTripper {
 	if t.Base != nil {
 		return t.Base

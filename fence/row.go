@@ -72,7 +72,8 @@ func (r Row) Enter(ctx context.Context, db Querier, token holdfast.Token) error 
 	return nil
 }
 
-// Seen returns the newest exclusive token that passed, or the floor that was set, or 0 if there was none.
+// Seen returns the newest exclusive token that passed, or the floor that was set, or 0 if there was none. It returns an
+// error if the name or the table is invalid, or the database fails.
 func (r Row) Seen(ctx context.Context, db Querier) (holdfast.Token, error) {
 	if err := checkName(r.name); err != nil {
 		return 0, err

@@ -88,7 +88,8 @@ func (t Table) statement(format string) (string, error) {
 	return t.Dialect.bind(fmt.Sprintf(format, quoted)), nil
 }
 
-// DDL returns the statement that creates the table, for migrations.
+// DDL returns the statement that creates the table, for migrations. It returns an error if the dialect or the name of
+// the table is not valid.
 func (t Table) DDL() (string, error) {
 	switch t.Dialect {
 	case PostgreSQL:
@@ -100,7 +101,7 @@ func (t Table) DDL() (string, error) {
 	}
 }
 
-// Create creates the table unless it exists.
+// Create creates the table unless it exists. It returns the errors of DDL, and the error of the database.
 func (t Table) Create(ctx context.Context, db Querier) error {
 	ddl, err := t.DDL()
 	if err != nil {

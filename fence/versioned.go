@@ -68,7 +68,8 @@ func (v Versioned) Read(ctx context.Context, db Querier, key any, into Columns) 
 }
 
 // Update writes the columns of set and moves the row to version+1 if it still has this version, in one statement.
-// Otherwise it returns a *VersionError, and nothing was written.
+// Otherwise it returns a *VersionError, and nothing was written. If Key is not unique, several rows may have been
+// written, and the error wraps holdfast.ErrBadOption, as for an invalid name. Other errors are those of the database.
 func (v Versioned) Update(ctx context.Context, db Querier, key any, version int64, set Columns) error {
 	query, args, err := v.update(key, version, set)
 	if err != nil {
@@ -104,6 +105,7 @@ func (v Versioned) refused(ctx context.Context, db Querier, key any, version int
 	return &VersionError{Table: v.Table, Version: version, Current: current, Gone: err != nil}
 }
 
+// read returns the version of the row, and fills the columns of into. suffix is appended to the statement.
 func (v Versioned) read(ctx context.Context, db Querier, key any, into Columns, suffix string) (int64, error) {
 	table, keyColumn, versionColumn, err := v.quoted()
 	if err != nil {
@@ -123,6 +125,7 @@ func (v Versioned) read(ctx context.Context, db Querier, key any, into Columns, 
 	return version, err
 }
 
+// update returns the statement of Update and its arguments. It returns an error if a name is invalid.
 func (v Versioned) update(key any, version int64, set Columns) (query string, args []any, err error) {
 	table, keyColumn, versionColumn, err := v.quoted()
 	if err != nil {
@@ -145,6 +148,7 @@ func (v Versioned) update(key any, version int64, set Columns) (query string, ar
 	return v.Dialect.bind(query), append(args, key, version), nil
 }
 
+// quoted returns the names of the table and of its columns, quoted. It returns an error if one is invalid.
 func (v Versioned) quoted() (table, key, version string, err error) {
 	table, tableErr := v.Dialect.table(v.Table)
 	key, keyErr := v.Dialect.column(v.Key)
@@ -152,6 +156,7 @@ func (v Versioned) quoted() (table, key, version string, err error) {
 	return table, key, version, errors.Join(tableErr, keyErr, versionErr)
 }
 
+// failed wraps err in a *holdfast.Error.
 func (v Versioned) failed(op string, err error) error {
 	return &holdfast.Error{Op: op, Name: v.Table, Store: v.Dialect.String(), Err: err}
 }

@@ -16,6 +16,8 @@ var shared = struct {
 	servers map[string]*Server
 }{servers: map[string]*Server{}}
 
+// open opens the store at a URL of this package. It returns an error if the URL has a host, a user or an unknown
+// parameter.
 func open(_ context.Context, at store.Location) (store.Store, error) {
 	if err := at.Allow(); err != nil {
 		return nil, err

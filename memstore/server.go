@@ -96,6 +96,7 @@ func (s *Server) setAlarm(t time.Time) {
 	}
 }
 
+// onAlarm removes the claims that have expired by now.
 func (s *Server) onAlarm() {
 	s.begin()
 	s.alarmAt = time.Time{}
@@ -126,6 +127,7 @@ func (s *Server) grantNext(q *queue, now time.Time) {
 	}
 }
 
+// notify adds a push to those that are delivered when the server's mutex is unlocked.
 func (s *Server) notify(p *entry, status store.Status) {
 	s.pushes = append(s.pushes, push{p.store, p.claim.ID, status})
 }
@@ -173,6 +175,7 @@ func (s *Server) extend(p *entry, now time.Time) {
 	s.deadlines.Move(p.pos, int64(p.deadline.Sub(s.start)))
 }
 
+// join carries out a Join of a client.
 func (s *Server) join(from *Store, c *store.Claim) (store.Status, error) {
 	now := s.begin()
 	defer s.end()
@@ -222,6 +225,7 @@ func (s *Server) admit(from *Store, q *queue, c *store.Claim, now time.Time) sto
 	return status
 }
 
+// keep carries out a Keep of a client, and returns the status of each claim.
 func (s *Server) keep(from *Store, cs []store.Claim) []store.Status {
 	now := s.begin()
 	defer s.end()
@@ -232,6 +236,7 @@ func (s *Server) keep(from *Store, cs []store.Claim) []store.Status {
 	return statuses
 }
 
+// keepOne extends one claim and returns its status.
 func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Status {
 	p, err := s.find(from.tenant, c.Name, c.ID)
 	if p == nil {
@@ -248,6 +253,7 @@ func (s *Server) keepOne(from *Store, c *store.Claim, now time.Time) store.Statu
 	return p.status()
 }
 
+// leave carries out a Leave of a client.
 func (s *Server) leave(from *Store, c *store.Claim) error {
 	now := s.begin()
 	defer s.end()
@@ -265,6 +271,7 @@ func (s *Server) leave(from *Store, c *store.Claim) error {
 	return nil
 }
 
+// breakTicket removes the claim with a ticket. If there is none, it returns store.ErrNotHeld.
 func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 	now := s.begin()
 	defer s.end()
@@ -284,6 +291,7 @@ func (s *Server) breakTicket(t *tenant, name string, ticket uint64) error {
 	return store.ErrNotHeld
 }
 
+// inspect returns the queue of a name.
 func (s *Server) inspect(t *tenant, name string) (store.Queue, error) {
 	now := s.begin()
 	defer s.end()
@@ -327,6 +335,7 @@ func (p *entry) status() store.Status {
 	}
 }
 
+// state returns whether the claim is held or waits.
 func (p *entry) state() store.State {
 	if p.held {
 		return store.Held

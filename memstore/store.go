@@ -110,6 +110,7 @@ func (st *Store) Leave(ctx context.Context, c store.Claim) error {
 	return st.leaveOverNetwork(ctx, c)
 }
 
+// leaveOverNetwork is Leave over the store's Network.
 func (st *Store) leaveOverNetwork(ctx context.Context, c store.Claim) error {
 	call := st.frame.Call(ctx, c.TTL)
 	defer call.End()

@@ -27,6 +27,7 @@ var (
 	holdBounds = append(waitBounds[:len(waitBounds):len(waitBounds)], 900, 3600, 14400)
 )
 
+// newInstruments makes the instruments of a meter. The error joins those of all instruments that could not be made.
 func newInstruments(m metric.Meter) (i instruments, err error) {
 	failed := func(name string, e error) {
 		if e != nil {
@@ -80,6 +81,7 @@ type recording struct {
 	record []metric.RecordOption
 }
 
+// newRecording returns the options that record with these attributes.
 func newRecording(attributes []attribute.KeyValue) *recording {
 	o := metric.WithAttributeSet(attribute.NewSet(attributes...))
 	return &recording{add: []metric.AddOption{o}, record: []metric.RecordOption{o}}

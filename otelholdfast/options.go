@@ -40,12 +40,14 @@ func WithNameAttribute(f func(name string) string) Option {
 	return func(c *config) { c.name = f; c.wrong("NameAttribute(nil)", f == nil) }
 }
 
+// wrong notes an error about an option if is is true. The first error counts.
 func (c *config) wrong(option string, is bool) {
 	if is && c.err == nil {
 		c.err = fmt.Errorf("%w: %s", holdfast.ErrBadOption, option)
 	}
 }
 
+// configure applies the options to the defaults. It returns the first error about an option.
 func configure(options []Option) (*config, error) {
 	c := &config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, o := range options {

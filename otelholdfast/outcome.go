@@ -61,6 +61,7 @@ func waitOutcome(err error) outcome {
 	return failed
 }
 
+// isFault reports whether err wraps a *store.Fault.
 func isFault(err error) bool {
 	_, is := errors.AsType[*store.Fault](err)
 	return is

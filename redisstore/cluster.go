@@ -66,6 +66,8 @@ var (
 	errDeparted = errors.New("the slot has been kept elsewhere meanwhile")
 )
 
+// newCluster returns a cluster that is found through the seeds. clients returns the client for an address, and whether
+// the store owns it. It does not connect yet.
 func (b *base) newCluster(seeds []string, clients func(string) (rueidis.Client, bool, error)) *cluster {
 	return &cluster{store: b, seeds: seeds, clients: clients, nodes: map[string]*node{}}
 }
@@ -108,6 +110,7 @@ func (c *cluster) close() {
 
 func (c *cluster) keysFor(key string) *slotKeys { return c.keysIn(slotOf(key)) }
 
+// keysIn returns the keys of a slot.
 func (c *cluster) keysIn(slot int) *slotKeys {
 	if at := c.keys[slot].Load(); at != nil {
 		return at
@@ -433,6 +436,7 @@ func (t *topics) note(of rueidis.PubSubSubscription) (ended bool) {
 	return ended
 }
 
+// has reports whether the connection is subscribed to a channel.
 func (t *topics) has(topic string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -448,8 +452,10 @@ type visits struct {
 	joins   [slotCount]atomic.Int64       // when a slot was last joined in, after since
 }
 
+// arrive notes that the mark of a slot was checked over this connection.
 func (v *visits) arrive(slot int) { v.arrived[slot/64].Or(1 << (slot % 64)) }
 
+// hasArrived reports whether the mark of a slot was checked over this connection.
 func (v *visits) hasArrived(slot int) bool { return v.arrived[slot/64].Load()&(1<<(slot%64)) != 0 }
 
 // depart notes that the node does not have the slot any more. If the slot comes back, its mark has to be checked again.

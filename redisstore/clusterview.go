@@ -245,6 +245,8 @@ func (c *cluster) askView(ctx context.Context, address string) ([]claimed, error
 	return readView(text, readNames(slots), host)
 }
 
+// askNode requests CLUSTER NODES and CLUSTER SLOTS from a node, and returns both replies. Without a live connection to
+// the node it makes one to the address for these requests alone.
 func (c *cluster) askNode(ctx context.Context, n *node, address string) ([]rediswire.Reply, error) {
 	if n != nil {
 		if w, live := n.commands.Live(); live {
@@ -332,6 +334,7 @@ func readView(text string, names map[string]string, host string) (view []claimed
 	return view, nil
 }
 
+// readRange parses FIRST-LAST, or a single slot. It reports false for any other text.
 func readRange(word string) (r slotRange, ok bool) {
 	first, last, several := strings.Cut(word, "-")
 	if !several {

@@ -27,6 +27,7 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	return nil
 }
 
+// examine returns the findings about all servers that keep locks.
 func (b *base) examine(ctx context.Context) (all []store.Finding) {
 	space := census{own: b.keys.lines}
 	masters := 0
@@ -180,6 +181,7 @@ func scan(reply rediswire.Reply) (next uint64, keys []string, err error) {
 	return uint64(cursor), keys, err
 }
 
+// count adds these keys to the census.
 func (c *census) count(ctx context.Context, conn rediswire.Doer, keys []string) error {
 	var queues []string
 	var ask []rueidis.Completed
@@ -207,6 +209,7 @@ func (c *census) count(ctx context.Context, conn rediswire.Doer, keys []string) 
 	return nil
 }
 
+// finding returns what the census has found.
 func (c *census) finding() store.Finding {
 	f := store.Finding{Check: "keys", Found: fmt.Sprintf("%d keys begin with holdfast:, all of them known and with an "+
 		"expiry where they "+

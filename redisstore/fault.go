@@ -47,6 +47,7 @@ type unlocatedError struct {
 	explain func(error) (why error, final bool)
 }
 
+// newUnlocated returns an error without reasons yet.
 func newUnlocated(what, label string, explain func(error) (error, bool)) *unlocatedError {
 	return &unlocatedError{what: what, label: label, final: true, explain: explain}
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/percent"
 )
 
-// What a store writes lies under these names, where P and N are prefix and name, escaped:
+// The names of the keys that a store writes, where P and N are prefix and name, escaped:
 //
-//	holdfast:{P|N}        the line of a name; with :r, :o and :d behind it the rest of a line of several claims
+//	holdfast:{P|N}        the queue of a name; with :r, :o and :d appended, the rest of a queue of several claims
 //	holdfast:{P}:mark     the highest ticket
 //	holdfast:{P}:run      the server's run, and since when
 //	holdfast:{P}:id       the store's identity
 //	holdfast:{P}:push:X   the channel of one process
 //
-// The braces make all keys of a name lie in one slot of a cluster. There, mark, run and channel are for one slot each,
-// with a tag T that makes them lie in it (see tagOf):
+// The braces put all keys of a name into one slot of a cluster. In a cluster, mark, run and channel exist once for each
+// slot, with a tag T that puts them there (see tagOf):
 //
 //	holdfast:{T}:mark:P
 //	holdfast:{T}:run:P
@@ -27,11 +27,11 @@ const (
 	keyEnd  = "}"
 )
 
-// escaped are the characters that the keys themselves, hash tags and patterns give a meaning to. A key has none that is
-// special in a pattern.
+// escaped has the characters with a meaning in these keys, in hash tags or in patterns. So no key has a character that
+// is special in a pattern.
 const escaped percent.Set = `{}|*?[]\`
 
-// keySpace makes the keys of one tenant.
+// A keySpace makes the keys of one tenant.
 type keySpace struct {
 	tenant string // P
 	lines  string // holdfast:{P|
@@ -41,6 +41,7 @@ type keySpace struct {
 	pushes string // the beginning of its channels
 }
 
+// newKeySpace returns the keys of the tenant with a prefix.
 func newKeySpace(prefix string) keySpace {
 	p := escaped.Escape(prefix)
 	own := keyRoot + p + keyEnd + ":"
@@ -54,7 +55,7 @@ func newKeySpace(prefix string) keySpace {
 	}
 }
 
-// slotKeys are what is for many names, and lies where their lines lie.
+// slotKeys has the keys and the channel that many names share, in the slot of their queues.
 type slotKeys struct {
 	slot    int // in a cluster
 	mark    string
@@ -63,12 +64,12 @@ type slotKeys struct {
 	topic   string // where they go
 }
 
-// only are those of a single server.
+// only returns the slotKeys of a single server.
 func (k *keySpace) only(channel string) *slotKeys {
 	return &slotKeys{mark: k.mark, run: k.run, channel: channel, topic: k.pushes + channel}
 }
 
-// in are those of a slot in a cluster.
+// in returns the slotKeys of a slot in a cluster.
 func (k *keySpace) in(slot int, channel string) *slotKeys {
 	tag := tagOf(slot)
 	own := keyRoot + tag + keyEnd + ":"
@@ -81,10 +82,10 @@ func (k *keySpace) in(slot int, channel string) *slotKeys {
 	}
 }
 
-// line is the first key of a name's line. The scripts make the others of it.
+// line returns the first key of the queue of a name. The scripts derive the other keys from it.
 func (k *keySpace) line(name string) string { return k.lines + escaped.Escape(name) + keyEnd }
 
-// name is the name whose line has this key, if it is the first key of a line of this tenant.
+// name returns the name whose queue has this first key. It reports false if it is not such a key of this tenant.
 func (k *keySpace) name(key string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, k.lines)
 	if !ok {
@@ -97,10 +98,10 @@ func (k *keySpace) name(key string) (string, bool) {
 	return percent.Unescape(rest)
 }
 
-// slotCount is how many slots a Redis cluster has. Each key belongs to one, and each slot to one of the masters.
+// slotCount is the number of slots of a Redis cluster. Each key belongs to one slot, and each slot to one master.
 const slotCount = 16384
 
-// slotOf is the slot of a key: that of its hash tag, if it has one.
+// slotOf returns the slot of a key: that of its hash tag, if it has one.
 func slotOf(key string) int {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
@@ -110,7 +111,7 @@ func slotOf(key string) int {
 	return int(crc16(key)) % slotCount
 }
 
-// crc16 is the checksum that Redis takes for slots: CRC-16/XMODEM.
+// crc16 returns the checksum that Redis uses for slots: CRC-16/XMODEM.
 func crc16(s string) (crc uint16) {
 	for i := range len(s) {
 		crc ^= uint16(s[i]) << 8
@@ -125,8 +126,8 @@ func crc16(s string) (crc uint16) {
 	return crc
 }
 
-// tagOf is the hash tag by which this store's own keys come to lie in a slot: the smallest number, written with digits
-// and letters, that belongs there. All clients must find the same.
+// tagOf returns the hash tag that puts the store's own keys into a slot: the smallest number, written with digits and
+// letters, that belongs there. All clients must use the same tag.
 func tagOf(slot int) string { return strconv.FormatUint(uint64(tags()[slot]), tagBase) }
 
 const tagBase = 36

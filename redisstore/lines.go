@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// The scripts. Their headers say what they expect and what holds; line.lua has the layout of the keys.
+// The scripts. Their headers describe arguments, replies and invariants; line.lua describes the layout of the keys.
 var (
 	probeScript = newScript("probe.lua")
 	joinScript  = newScript("join.lua")
@@ -31,8 +31,8 @@ var (
 //go:embed *.lua
 var sources embed.FS
 
-// newScript makes a script of these files, one behind the other, with line.lua where a source asks for it. What stands
-// before that runs without it: a function that is defined there costs nothing on the quick way.
+// newScript returns a script of these files, one after the other, with line.lua in place of the include directive. Code
+// before that directive runs without line.lua: on the fast path its functions are not even defined.
 func newScript(files ...string) *script {
 	text := ""
 	for _, file := range files {
@@ -41,6 +41,7 @@ func newScript(files ...string) *script {
 	return rediswire.NewScript(strings.Replace(text, "--#include line.lua\n", source("line.lua"), 1))
 }
 
+// source returns the text of an embedded file.
 func source(file string) string {
 	text, err := sources.ReadFile(file)
 	if err != nil {
@@ -55,12 +56,13 @@ const (
 	keepBatch = 64                   // claims in one run of keep.lua, which then takes well under 2 ms
 )
 
-// lines is the mode that keeps a line for each name.
+// lines is the mode that keeps a queue for each name.
 type lines struct {
 	*base
 	encoder encoder
 }
 
+// newLines returns the mode with queues.
 func newLines(b *base) *lines {
 	s := &lines{base: b}
 	b.receive = s.onMessage
@@ -123,7 +125,7 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 	return try.counted(standing)
 }
 
-// joined reads the answer to a Join.
+// joined returns the status of a claim from the response to its Join.
 func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, at *slotKeys) (store.Status, error) {
 	if ticket, err := answer.Int64(); err == nil && ticket > 0 {
 		standing := store.Status{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive
@@ -167,8 +169,8 @@ func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, a
 	return store.Status{}, s.refused(text, line)
 }
 
-// joinHeard makes sure that a claim that waits can be told. If it could not be told when it joined, it joins again: a
-// push may have been missed.
+// joinHeard subscribes to pushes for a claim that waits. If the store was not subscribed when the claim joined, the
+// claim joins again: a push may have been missed.
 func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim, standing store.Status) (
 	store.Status, error) {
 	already, err := s.topology.hear(call.Context, s.topology.keysFor(s.keys.line(c.Name)))
@@ -185,8 +187,9 @@ func (s *lines) joinHeard(ctx context.Context, call *frame.Call, c *store.Claim,
 	return standing, err
 }
 
-// withdraw takes back a claim that has joined and whose Join is refused for good all the same. Then nothing must be
-// joined (rule 8 of package store). Where that does not work, the caller has to leave, and so the error is not final.
+// withdraw leaves a claim that has joined, although its Join returns the final error refused: after a final error
+// nothing must be joined (rule 8 of package store). It returns refused. If the claim cannot leave, it returns an error
+// that is not final, so that the caller leaves.
 func (s *lines) withdraw(ctx context.Context, c store.Claim, ticket uint64, refused error) error {
 	c.Ticket = ticket
 	if err := s.Leave(ctx, c); err != nil && !s.frame.Closed() {
@@ -197,8 +200,8 @@ func (s *lines) withdraw(ctx context.Context, c store.Claim, ticket uint64, refu
 	return refused
 }
 
-// Keep implements store.Store. The claims go out in batches, all at once: each is one run of a script, and in between
-// the server serves others. In a cluster a batch is of one slot.
+// Keep implements store.Store. The claims are sent in batches, all at the same time. Each batch is one run of a script,
+// and between two runs the server serves other clients. In a cluster all claims of a batch are in one slot.
 func (s *lines) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := s.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -229,7 +232,7 @@ func (s *lines) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	return standings, nil
 }
 
-// keepSpread keeps claims of several slots, of all slots at once.
+// keepSpread keeps claims of several slots, all slots at the same time.
 func (s *lines) keepSpread(ctx context.Context, keys []string, cs []store.Claim) []store.Status {
 	standings := make([]store.Status, len(cs))
 	s.inSlots(keys, func(at *slotKeys, places []int) {
@@ -240,7 +243,7 @@ func (s *lines) keepSpread(ctx context.Context, keys []string, cs []store.Claim)
 	return standings
 }
 
-// oneSlot returns the slot that all keys lie in; nil if they lie in several.
+// oneSlot returns the slot of all keys, or nil if they are in several slots.
 func (s *lines) oneSlot(keys []string) *slotKeys {
 	first := s.topology.keysFor(keys[0])
 	for _, key := range keys[1:] {
@@ -251,7 +254,7 @@ func (s *lines) oneSlot(keys []string) *slotKeys {
 	return first
 }
 
-// inSlots calls do for the keys of each slot, for all slots at once, with their places in keys.
+// inSlots calls do for each slot with the indices of its keys, for all slots at the same time.
 func (s *lines) inSlots(keys []string, do func(at *slotKeys, places []int)) {
 	slots := map[*slotKeys][]int{}
 	for i, key := range keys {
@@ -265,7 +268,7 @@ func (s *lines) inSlots(keys []string, do func(at *slotKeys, places []int)) {
 	all.Wait()
 }
 
-// pick returns the elements at these places.
+// pick returns the elements at these indices.
 func pick[T any](all []T, places []int) []T {
 	some := make([]T, len(places))
 	for i, place := range places {
@@ -274,15 +277,15 @@ func pick[T any](all []T, places []int) []T {
 	return some
 }
 
-// A batch is claims of one slot, and the keys of their lines.
+// A batch has claims of one slot, and the keys of their queues.
 type batch struct {
 	at     *slotKeys
 	keys   []string
 	claims []store.Claim
 }
 
-// keepHeard keeps a batch. Claims that wait can be told: if they could not be before, they are kept again, as a push
-// may have been missed.
+// keepHeard keeps a batch, and subscribes to pushes if a claim of it waits. If the store was not subscribed before, it
+// keeps the batch again: a push may have been missed.
 func (s *lines) keepHeard(ctx context.Context, b batch) []store.Status {
 	waits := func(k store.Status) bool { return k.Err == nil && k.State == store.Waiting }
 	standings := s.keep(ctx, b, keepBatch)
@@ -303,7 +306,8 @@ func (s *lines) keepHeard(ctx context.Context, b batch) []store.Status {
 	return standings
 }
 
-// keep runs keep.lua, for so many claims at a time.
+// keep runs keep.lua, each time for at most most claims, and returns their statuses. A status has an Err if its claim
+// could not be kept.
 func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 	parts := b.parts(most)
 	var answers []rediswire.Reply
@@ -330,7 +334,7 @@ func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 	return standings
 }
 
-// parts cuts the batch into parts of at most so many claims.
+// parts divides the batch into batches of at most most claims.
 func (b batch) parts(most int) (parts []batch) {
 	if len(b.claims) <= most {
 		return []batch{b}
@@ -342,7 +346,7 @@ func (b batch) parts(most int) (parts []batch) {
 	return parts
 }
 
-// keeping is one run of keep.lua. It takes the keys of b with it.
+// keeping returns one run of keep.lua for a batch. It may overwrite the array behind b.keys after its end.
 func (s *lines) keeping(b batch, w *wire) execution {
 	e := execution{
 		Keys: append(b.keys, b.at.mark, b.at.run),
@@ -355,14 +359,14 @@ func (s *lines) keeping(b batch, w *wire) execution {
 	return e
 }
 
-// refusesOne reports whether the server refused a run because of one claim in it, so that each is kept alone: a key
-// that is not ours under one name must not cost the other claims anything.
+// refusesOne reports whether the server refused a run because of one of its claims. Then each claim is kept alone, so
+// that a foreign key under one name does not affect the other claims.
 func refusesOne(cs []store.Claim, err error) bool {
 	_, refused := rediswire.IsRefusal(err)
 	return refused && len(cs) > 1 && !rediswire.Passes(err)
 }
 
-// appendKept appends what the answer says of some claims.
+// appendKept appends the statuses of the claims of a batch from the response of keep.lua.
 func (s *lines) appendKept(to []store.Status, b batch, answer rediswire.Reply, try *tries) []store.Status {
 	texts, err := answer.Texts()
 	switch {
@@ -452,7 +456,8 @@ func (s *lines) Break(ctx context.Context, name string, ticket uint64) error {
 	return call.Outcome(s.expectDone(try.err, answer, line))
 }
 
-// expectDone reads an answer that says only whether it worked.
+// expectDone returns nil if the script reports that it is done, ErrNotHeld if it found no such claim, and otherwise the
+// error of the call.
 func (s *lines) expectDone(failed error, answer rediswire.Reply, line string) error {
 	if failed != nil {
 		return failed
@@ -470,7 +475,8 @@ func (s *lines) expectDone(failed error, answer rediswire.Reply, line string) er
 	return s.refused(text, line)
 }
 
-// onMessage takes a push: lines of "h ID TICKET" for a claim that is held now, and "g ID TICKET" for one that is gone.
+// onMessage handles a push: lines of "h ID TICKET" for a claim that is held now, and "g ID TICKET" for one that is
+// gone.
 func (s *lines) onMessage(m rueidis.PubSubMessage) {
 	for line := range strings.SplitSeq(m.Message, "\n") {
 		w := words{rest: line}

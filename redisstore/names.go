@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// scanPage is about how many keys the server looks at for one page of Names.
+// scanPage is about how many keys the server inspects for one page of Names.
 const scanPage = 256
 
-// linePage is how many places of a line are read at once. The server serves nobody else meanwhile.
+// linePage is how many entries of a queue are read with one call. Meanwhile the server serves no other client.
 const linePage = 1000
 
-// Line implements store.Store. A long line is read page by page, and each page is of a moment of its own: who comes or
-// leaves meanwhile may be shown or not, and who was waiting when the first page was read is shown as waiting.
+// Queue implements store.Store. A long queue is read page by page, each at another time. So a claim that joins or
+// leaves meanwhile may be missing or not, and a claim that waited when the first page was read is reported as waiting.
 func (s *lines) Queue(ctx context.Context, name string) (store.Queue, error) {
 	if err := s.frame.Check(ctx, name); err != nil {
 		return store.Queue{Name: name}, err
@@ -36,7 +36,7 @@ func (s *lines) Queue(ctx context.Context, name string) (store.Queue, error) {
 	return store.Queue{Name: name, Entries: places}, nil
 }
 
-// joinPages appends a page of a line to those before it. Behind one who waited everybody did.
+// joinPages appends a page of a queue to those before it. All claims after a waiting one are waiting.
 func joinPages(places, page []store.Entry) []store.Entry {
 	if n := len(places); n > 0 && places[n-1].State == store.Waiting {
 		for i := range page {
@@ -46,7 +46,7 @@ func joinPages(places, page []store.Entry) []store.Entry {
 	return append(places, page...)
 }
 
-// readPage reads the places behind a ticket, up to linePage of them, and how many there are in all.
+// readPage returns up to linePage entries after a ticket, and the number of all entries.
 func (s *lines) readPage(ctx context.Context, name string, after uint64) (places []store.Entry, count int, err error) {
 	call := s.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
@@ -59,7 +59,7 @@ func (s *lines) readPage(ctx context.Context, name string, after uint64) (places
 	return s.decodePage(name, line, answers[0])
 }
 
-// decodePage reads what list.lua returned of a queue: places, and how many there are in all.
+// decodePage parses the reply of list.lua for a queue: entries, and the number of all entries.
 func (s *lines) decodePage(name, line string, answer rediswire.Reply) (places []store.Entry, count int, err error) {
 	if word, err := answer.Text(); err == nil {
 		return nil, 0, s.refused(word, line)
@@ -84,11 +84,11 @@ func (s *lines) decodePage(name, line string, answer rediswire.Reply) (places []
 	return places, int(n), nil
 }
 
-// Names implements store.Store. The server gives its keys page by page, in a cluster one master after the other; those
-// that are ours are looked at, as a key may be all that is left of a claim. A key that cannot be read is named too:
-// Line says what is the matter with it.
+// Names implements store.Store. It reads the keys of the server page by page, in a cluster one master after the other.
+// Then it inspects the queues, since a key may belong to a claim that has expired. It also returns the name of a key
+// that cannot be parsed: Queue returns the reason.
 //
-// In a cluster a name may be missed whose slot is just being moved and has not arrived when Names ends.
+// In a cluster, Names may miss a name whose slot is being moved and has not arrived when Names ends.
 func (s *lines) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := map[string]bool{} // a server may name a key twice, and a key may move from one to another
@@ -108,7 +108,7 @@ func (s *lines) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 	}
 }
 
-// errStopped ends Names when nobody wants another.
+// errStopped ends Names when the caller stops the iteration.
 var errStopped = errors.New("no more names are wanted")
 
 // namesOn calls found with the names on one node, until it returns false.
@@ -128,7 +128,7 @@ func (s *lines) namesOn(ctx context.Context, n *node, prefix string, found func(
 	return nil
 }
 
-// scan gives one page of names.
+// scan returns the names of one page, and the cursor of the next page, which is 0 at the end.
 func (s *lines) scan(ctx context.Context, n *node, prefix string,
 	cursor uint64) (names []string, next uint64, err error) {
 	keys, next, err := s.scanKeys(ctx, n, prefix, cursor)
@@ -158,7 +158,7 @@ func (s *lines) scanKeys(ctx context.Context, n *node, prefix string,
 	return keys, next, call.Outcome(err)
 }
 
-// readScan reads the reply to SCAN: where to go on, 0 at the end, and some keys.
+// readScan parses the reply to SCAN: the next cursor, which is 0 at the end, and some keys.
 func readScan(reply rediswire.Reply) (next uint64, keys []string, err error) {
 	page, err := reply.List()
 	if err != nil {
@@ -178,7 +178,7 @@ func readScan(reply rediswire.Reply) (next uint64, keys []string, err error) {
 	return next, keys, err
 }
 
-// living are the names among these keys whose lines have somebody in them, or cannot be read.
+// living returns the names among these keys whose queues have a claim or cannot be parsed.
 func (s *lines) living(ctx context.Context, keys []string) (names []string, err error) {
 	keys = slices.DeleteFunc(keys, func(key string) bool { _, ok := s.keys.name(key); return !ok })
 	var mu sync.Mutex
@@ -202,7 +202,7 @@ func (s *lines) living(ctx context.Context, keys []string) (names []string, err 
 	return names, err
 }
 
-// list runs list.lua on lines of one slot.
+// list runs list.lua on queues of one slot.
 func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...string) ([]rediswire.Reply, error) {
 	keys := append(slices.Clone(lines), at.run)
 	var answer rediswire.Reply

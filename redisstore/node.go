@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What this package needs of connections has a package of its own; here is what they are called.
+// Errors of package rediswire, under shorter names.
 var (
 	errCut       = rediswire.ErrCut
 	errReplica   = rediswire.ErrReplica
@@ -45,7 +45,7 @@ type node struct {
 	inspected atomic.Bool // in a cluster: it was looked at before locks were first kept there
 }
 
-// newNode makes a node of a client that leads to one server. It does not connect yet.
+// newNode returns a node for a client that leads to one server. It does not connect yet.
 func (b *base) newNode(address string, client rueidis.Client, owned bool) *node {
 	n := &node{address: address, client: client, owned: owned}
 	n.commands.Connect = func() (*wire, error) { return b.connect(n, &n.commands) }
@@ -67,9 +67,10 @@ func (b *base) newNode(address string, client rueidis.Client, owned bool) *node 
 	return n
 }
 
+// plugs returns the holders of the node's three connections.
 func (n *node) plugs() []*plug { return []*plug{&n.commands, &n.pushes, &n.acked} }
 
-// connect returns a connection for what may grant or renew, or for everything else.
+// connect returns the connection for requests that may grant or renew, or the one for all other requests.
 func (n *node) connect(ctx context.Context, grants bool) (*wire, error) {
 	if grants {
 		return n.grants.Get(ctx)
@@ -77,8 +78,8 @@ func (n *node) connect(ctx context.Context, grants bool) (*wire, error) {
 	return n.commands.Get(ctx)
 }
 
-// keepTo ends connections that lead to another run of the server, or to another server. They may be alive: nothing
-// comes over them any more, and who writes there writes for nobody.
+// keepTo ends all connections to another run of the server, or to another server. Such a connection may be alive, but
+// no push arrives over it any more, and what is written over it is lost.
 func (n *node) keepTo(run string, why error) {
 	for _, p := range n.plugs() {
 		if w, ok := p.Current(); ok && w.run != run {
@@ -87,8 +88,8 @@ func (n *node) keepTo(run string, why error) {
 	}
 }
 
-// close ends the connections, and lets nobody make another. What is just being connected is given up if the client is
-// ours; otherwise it takes as long as the client lets it.
+// close ends the connections, and prevents new ones. It waits for connection attempts: if the store owns the client,
+// closing that aborts them; otherwise they take as long as the client lets them.
 func (n *node) close() {
 	for _, p := range n.plugs() {
 		p.Unplug()
@@ -101,7 +102,7 @@ func (n *node) close() {
 	}
 }
 
-// A wire is one connection to a server, with what is known of it.
+// A wire is one connection to a server, with the properties of that server.
 type wire struct {
 	*rediswire.Wire
 	run    string  // which run of the server it leads to, as the scripts want it: "1 RUN "
@@ -110,7 +111,7 @@ type wire struct {
 	rounds *rounds // for what replicas must acknowledge; otherwise nil
 }
 
-// newWire returns a connection that was just made with what is known of it.
+// newWire returns a new connection with the properties of its server.
 func newWire(w *rediswire.Wire, err error) (*wire, error) {
 	if err != nil {
 		return nil, err
@@ -118,10 +119,10 @@ func newWire(w *rediswire.Wire, err error) (*wire, error) {
 	return &wire{Wire: w, run: runText(&w.Info)}, nil
 }
 
-// serverMillis is the server's time as far as can be told from here. It is for people only.
+// serverMillis returns an estimate of the server's time, in milliseconds since 1970. It is for human readers only.
 func (w *wire) serverMillis() int64 { return w.Info.Now().UnixMilli() }
 
-// connect makes a connection to the node that scripts can be run over.
+// connect makes a connection to the node over which scripts can be run.
 func (b *base) connect(n *node, p *plug) (*wire, error) {
 	made := func() (*rediswire.Wire, error) { return rediswire.Connect(&p.Tasks, n.client) }
 	if p == &n.acked { // a WAIT may take longer than a server may be silent otherwise
@@ -148,7 +149,7 @@ func (b *base) connect(n *node, p *plug) (*wire, error) {
 	return w, nil
 }
 
-// connectPushes makes a connection that pushes come over. Nothing else does: a long answer does not hold them up.
+// connectPushes makes a connection for pushes alone, so that no long response delays them.
 func (b *base) connectPushes(n *node) (*wire, error) {
 	var topics topics
 	w, err := newWire(rediswire.ConnectPushes(&n.pushes.Tasks, n.client, rueidis.PubSubHooks{
@@ -170,9 +171,10 @@ func (b *base) connectPushes(n *node) (*wire, error) {
 	return w, nil
 }
 
-// probe makes sure that the server does what the scripts need, before anything is written there: servers that resemble
-// Redis are judged by what they do, and a user who may not publish learns it before a claim waits. In a cluster, who
-// may not publish learns it when waiting: there is no topic.
+// probe returns an error if the server does not support what the scripts need. It runs before anything is written
+// there. Servers that resemble Redis are judged by their behaviour, and a user without the permission to publish gets
+// the error before a claim waits. In a cluster there is no topic to probe, so that error comes when a claim first
+// waits.
 func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) error {
 	undeclared := at.run
 	if b.plain != nil { // its scripts name all of their keys
@@ -191,9 +193,9 @@ func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) e
 	return err
 }
 
-// arrive makes sure that this run of the server has raised the mark. It comes before the first Join over this
-// connection (in a cluster: for this slot), and no connection outlives the server: so it is enough. A guard begins here
-// too, and not only when somebody first asks for a lock.
+// arrive raises the mark unless this run of the server has raised it already. It is called before the first Join over a
+// connection (in a cluster: for each slot). That is enough, since no connection outlives the server's run. The startup
+// delay begins here too, and not only with the first request for a lock.
 func (b *base) arrive(ctx context.Context, w *wire, at *slotKeys) error {
 	conn, _ := w.forTry()
 	reply := keepScript.Run(ctx, conn, []string{at.mark, at.run}, []string{w.run, millis(b.guard)})
@@ -209,7 +211,7 @@ func (b *base) arrive(ctx context.Context, w *wire, at *slotKeys) error {
 	return nil
 }
 
-// A Server is what a server said of itself when the store was opened.
+// A Server has the properties that a server reported when the store was opened.
 type Server struct {
 	Version   string        // of Redis, as in 7.0.15, or with the name of another, as in Valkey 8.0.1
 	RunID     string        // another one after every start
@@ -222,7 +224,7 @@ type Server struct {
 	evicts bool // whether it may throw locks away
 }
 
-// newServer is what a server said of itself.
+// newServer returns the properties of a server from its response to INFO.
 func newServer(info *rediswire.Info) *Server {
 	s := &Server{
 		Version: info.Version(), RunID: info.Get("run_id"), Role: info.Get("role"), Mode: info.Mode(),
@@ -232,10 +234,10 @@ func newServer(info *rediswire.Info) *Server {
 	return s
 }
 
-// runText names the server's run in what the scripts write. It carries the format's version.
+// runText returns the server's run as the scripts write it, with the version of the format.
 func runText(info *rediswire.Info) string { return "1 " + info.Run() + " " }
 
-// usable says whether locks can be kept there at all.
+// usable returns an error if the server cannot keep locks at all, and nil otherwise.
 func usable(info *rediswire.Info, inCluster bool) error {
 	mode, role := info.Mode(), info.Get("role")
 	lacks := info.Lacks()

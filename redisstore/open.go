@@ -41,6 +41,8 @@ func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	return s, nil
 }
 
+// openLocation opens the store at a parsed URL. It returns an error if the URL or an option is invalid, or if the store
+// cannot be opened.
 func openLocation(ctx context.Context, at store.Location, options ...Option) (*Store, error) {
 	reach, set, err := parse(at, options...)
 	if err != nil {

@@ -48,6 +48,7 @@ type plainMode struct {
 	owners        rediskey.Owners
 }
 
+// newPlain returns plain mode.
 func newPlain(b *base) *plainMode {
 	p := &plainMode{base: b, set: *b.plain, at: b.keys.only(b.channel), bids: map[store.ID]*plainClaim{}}
 	p.subscriptions = rediskey.NewSubscriptions(1, p.channel(""))

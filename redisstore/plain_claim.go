@@ -55,6 +55,7 @@ func (p *plainMode) localClaim(c *store.Claim) (b *plainClaim, before string, er
 	return b, before, nil
 }
 
+// newBid returns the plainClaim of a new claim. It returns a final Fault if the function of WithValue returns "".
 func (p *plainMode) newBid(c *store.Claim) (*plainClaim, error) {
 	b := &plainClaim{plain: p, id: c.ID, key: p.key(c.Name)}
 	if p.set.value == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An about is what a record says of its claim beyond what the scripts look at. Its keys are short: the scripts pay for
-// each byte.
+// An about is the part of a claim's record that the scripts do not read. Its JSON keys are short: scripts take longer
+// for each byte.
 type about struct {
 	ID      string       `json:"i,omitempty"`
 	Label   string       `json:"l,omitempty"`
@@ -24,6 +24,7 @@ type about struct {
 	Waits   []store.Wait `json:"w,omitempty"`
 }
 
+// newAbout returns the about of a claim.
 func newAbout(c *store.Claim) about {
 	o := c.Owner
 	a := about{o.ID, o.Label, o.Host, o.Address, o.PID, 0, c.Turn, c.Waits}
@@ -33,7 +34,7 @@ func newAbout(c *store.Claim) about {
 	return a
 }
 
-// tell writes it into a claim.
+// tell copies it into a claim.
 func (a *about) tell(c *store.Claim) {
 	c.Owner = &store.Owner{ID: a.ID, Label: a.Label, Host: a.Host, Address: a.Address, PID: a.PID}
 	if a.Started != 0 {
@@ -42,16 +43,16 @@ func (a *about) tell(c *store.Claim) {
 	c.Turn, c.Waits = a.Turn, a.Waits
 }
 
-// A described owner is one whose about is written already. Most claims of a client have the same owner, and nothing
-// else to say.
+// A described is an owner with its encoded about. Most claims of a client have the same owner, and no other fields.
 type described struct {
 	owner *store.Owner
 	text  string
 }
 
-// An encoder writes abouts, and remembers the last plain one.
+// An encoder encodes abouts. It caches the last one that has an owner only.
 type encoder struct{ last atomic.Pointer[described] }
 
+// about returns the about of a claim as JSON.
 func (e *encoder) about(c *store.Claim) string {
 	plain := c.Turn == 0 && len(c.Waits) == 0
 	if last := e.last.Load(); plain && last != nil && last.owner == c.Owner {
@@ -67,7 +68,7 @@ func (e *encoder) about(c *store.Claim) string {
 	return string(text)
 }
 
-// describe is what join.lua is told of a claim: "ID REST" (see line.lua).
+// describe returns the argument of join.lua about a claim: "ID REST" (see line.lua).
 func (s *lines) describe(c *store.Claim, at *slotKeys, w *wire) string {
 	about := s.encoder.about(c)
 	var space [512]byte // most claims have less to say
@@ -76,7 +77,7 @@ func (s *lines) describe(c *store.Claim, at *slotKeys, w *wire) string {
 	return string(appendRest(b, c, at, about))
 }
 
-// said is what keep.lua is told of a claim: REST from KIND on.
+// said returns the argument of keep.lua about a claim: REST from KIND on.
 func (s *lines) said(c *store.Claim, at *slotKeys) string {
 	about := s.encoder.about(c)
 	return string(appendRest(make([]byte, 0, len(about)+80), c, at, about))
@@ -92,17 +93,19 @@ func appendRest(b []byte, c *store.Claim, at *slotKeys, about string) []byte {
 	return append(b, about...)
 }
 
-// ceilMillis is d in milliseconds, rounded up: the server never counts less than was asked for.
+// ceilMillis returns d in milliseconds, rounded up, so that the server never counts less than was requested.
 func ceilMillis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
 
+// millis returns ceilMillis as text.
 func millis(d time.Duration) string { return strconv.FormatInt(ceilMillis(d), 10) }
 
-// A words goes through the words of an answer. After the first that is missing or no number, bad is set.
+// A words parses the fields of a reply one by one. If one is missing or is not a number, bad is set.
 type words struct {
 	rest string
 	bad  bool
 }
 
+// next returns the next field.
 func (w *words) next() string {
 	word, rest, _ := strings.Cut(w.rest, " ")
 	w.rest = rest
@@ -110,22 +113,26 @@ func (w *words) next() string {
 	return word
 }
 
+// number returns the next field as a number of so many bits that is not negative.
 func (w *words) number(bits int) int64 {
 	n, err := strconv.ParseInt(w.next(), 10, bits)
 	w.bad = w.bad || err != nil || n < 0
 	return n
 }
 
+// ticket returns the next field as a ticket.
 func (w *words) ticket() uint64 { return uint64(w.number(64)) } //nolint:gosec // number refuses what is negative
 
+// millis returns the next field, a number of milliseconds, as a duration.
 func (w *words) millis() time.Duration { return time.Duration(w.number(42)) * time.Millisecond }
 
+// id returns the next field as an ID.
 func (w *words) id() (id store.ID) {
 	w.bad = id.UnmarshalText([]byte(w.next())) != nil || w.bad
 	return id
 }
 
-// standing reads "h TICKET AHEAD", "w TICKET AHEAD AGAIN" or "g". Until is not set.
+// standing parses "h TICKET AHEAD", "w TICKET AHEAD AGAIN" or "g" into a status without Until.
 func (w *words) standing() (s store.Status, ok bool) {
 	switch w.next() {
 	case "h":
@@ -140,7 +147,7 @@ func (w *words) standing() (s store.Status, ok bool) {
 	return s, !w.bad
 }
 
-// place reads what show in line.lua wrote: "STATE LEFT AGO ID RECORD".
+// place parses an entry that show in line.lua wrote: "STATE LEFT AGO ID RECORD".
 func (w *words) place(name string) (p store.Entry, ok bool) {
 	switch w.next() {
 	case "h":

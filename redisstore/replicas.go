@@ -11,19 +11,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 )
 
-// replicaSettings say how many replicas must have what a Join or Keep has written before it counts. Redis itself
-// acknowledges before any of them has.
+// replicaSettings has the number of replicas that must acknowledge what a Join or Keep has written before it counts.
+// Redis itself acknowledges before any replica does.
 type replicaSettings struct {
 	replicas int           // how many; 0: none is waited for
 	patience time.Duration // how long they may take
 }
 
-// The bounds of how long replicas may take, and what a URL asks for that does not say.
+// The bounds of wait-timeout, and its default in a URL.
 const (
 	defaultPatience = time.Second
 	mostPatience    = time.Minute
 )
 
+// check returns an error if the number or the timeout is out of bounds.
 func (r replicaSettings) check() error {
 	if r.replicas < 0 || r.replicas > 0 && (r.patience < time.Millisecond || r.patience > mostPatience) {
 		return fmt.Errorf("holdfast: replicas are waited for with a number and a time of a millisecond to %v",
@@ -32,7 +33,7 @@ func (r replicaSettings) check() error {
 	return nil
 }
 
-// An unackedError says that what was written is not where it has to be before it counts.
+// An unackedError reports that too few replicas have acknowledged a write.
 type unackedError struct {
 	got  int64
 	want replicaSettings
@@ -43,9 +44,9 @@ func (e *unackedError) Error() string {
 		e.want.replicas, e.want.patience)
 }
 
-// rounds sends what is asked over a wire in rounds: all that came while the last one was under way, and one WAIT for it
-// behind it. A WAIT holds up what comes after it on the same connection. So there is one for many, and nothing else
-// uses that connection.
+// rounds sends requests over a connection in rounds: all requests that arrived during the last round, followed by one
+// WAIT. A WAIT delays everything after it on the same connection. So many requests share one WAIT, and the connection
+// is used for nothing else.
 type rounds struct {
 	wire *wire
 	want replicaSettings
@@ -55,34 +56,34 @@ type rounds struct {
 	due  chan struct{} // holds a token when there is a next one
 }
 
-// newRounds lets a wire send in rounds from now on.
+// newRounds makes the connection send in rounds from now on.
 func (w *wire) newRounds(want replicaSettings, tasks *sync.WaitGroup) {
 	w.rounds = &rounds{wire: w, want: want, due: make(chan struct{}, 1)}
 	tasks.Go(w.rounds.run)
 }
 
-// A round is what is sent at once.
+// A round is a set of requests that are sent together.
 type round struct {
 	asked []*question
 	short *unackedError // why they do not count
 	done  chan struct{}
 }
 
-// A question is what one call sends with a round.
+// A question has the commands of one call in a round, and their replies.
 type question struct {
 	ctx      context.Context // of who asks: what nobody waits for any more is not sent
 	commands []rueidis.Completed
 	answers  []rediswire.Reply
 }
 
-// A receipt sends what one try asks with rounds, and notes if too few replicas have acknowledged it.
+// A receipt sends the commands of one try in rounds, and notes whether too few replicas have acknowledged them.
 type receipt struct {
 	*rounds
 	short *unackedError
 }
 
-// forTry returns what a try sends over, and its receipt where replicas must acknowledge. Nothing is sent otherwise over
-// such a connection: it would stand behind a WAIT.
+// forTry returns the Doer for the commands of a try and, if replicas must acknowledge them, its receipt. Commands on
+// such a connection must use the receipt: a command beside the rounds would be delayed by a WAIT.
 func (w *wire) forTry() (rediswire.Doer, *receipt) {
 	if w.rounds == nil {
 		return w, nil
@@ -99,8 +100,8 @@ func (r *receipt) Do(ctx context.Context, command rueidis.Completed) rediswire.R
 // B implements rediswire.Doer.
 func (r *receipt) B() rueidis.Builder { return r.wire.B() }
 
-// DoAll implements rediswire.Doer: it sends commands with the next round, and waits for their answers or until ctx is
-// done.
+// DoAll implements rediswire.Doer: it sends commands with the next round, and waits for their replies. It returns
+// errors if ctx or the connection ends first.
 func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []rediswire.Reply {
 	r.mu.Lock()
 	if r.next == nil {
@@ -123,7 +124,7 @@ func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []red
 	}
 }
 
-// run makes rounds until the wire ends.
+// run sends rounds until the connection ends.
 func (r *rounds) run() {
 	for {
 		select {
@@ -142,7 +143,7 @@ func (r *rounds) run() {
 	}
 }
 
-// send sends one round, and waits for replicas to have it.
+// send sends one round, and waits until the replicas have acknowledged it. Requests whose context is done are not sent.
 func (r *rounds) send(now *round) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.want.patience+rediswire.SilenceWithin)
 	defer cancel()

@@ -54,6 +54,7 @@ type knownMaster struct {
 	asked   int   // the number of the query with this result
 }
 
+// newSentinels returns the topology of the master that these sentinels name. It does not connect yet.
 func (b *base) newSentinels(options rueidis.ClientOption) *sentinels {
 	own := options.Sentinel
 	one := b.newSingle()

@@ -22,11 +22,11 @@ const (
 	maxTTL = 7 * 24 * time.Hour
 )
 
-// A Store is one client's connection to Redis. It implements store.Store: by a line for each name, or in plain mode by
-// one key for each name.
+// A Store is one client's connection to Redis. It implements store.Store with a queue for each name, or in plain mode
+// with one key for each name.
 type Store struct{ mode }
 
-// A mode is a way to keep locks: *lines or *plainMode.
+// A mode is an implementation of locks: *lines or *plainMode.
 type mode interface {
 	store.Store
 	// Server returns what the server said of itself when the store was opened.
@@ -35,7 +35,7 @@ type mode interface {
 
 var _ store.Store = (*Store)(nil)
 
-// A base is what all modes share: the settings, and the connections.
+// A base has what all modes share: the settings and the connections.
 type base struct {
 	settings
 	frame    *frame.Frame
@@ -49,6 +49,7 @@ type base struct {
 	work     []func()                    // what the mode does in the background
 }
 
+// newBase returns a base without connections, under this name in errors.
 func newBase(name string, set settings) *base {
 	if set.logger == nil {
 		set.logger = slog.Default()
@@ -66,7 +67,7 @@ func newBase(name string, set settings) *base {
 	}
 }
 
-// newMode makes the mode that the settings ask for.
+// newMode returns the mode that the settings select.
 func (b *base) newMode() mode {
 	if b.plain != nil {
 		return newPlain(b)
@@ -74,7 +75,7 @@ func (b *base) newMode() mode {
 	return newLines(b)
 }
 
-// open connects, checks whether the server will do, and begins to listen for pushes.
+// open connects, checks whether the server can keep locks, and subscribes to pushes.
 func (b *base) open(ctx context.Context) (*Store, error) {
 	s := &Store{b.newMode()}
 	err := ctx.Err()
@@ -94,6 +95,7 @@ func (b *base) open(ctx context.Context) (*Store, error) {
 	return s, nil
 }
 
+// begin connects and reads the identity. The error is a Fault or that of ctx.
 func (b *base) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, frame.AskTimeout)
 	defer cancel()
@@ -107,7 +109,7 @@ func (b *base) begin(ctx context.Context) error {
 	return nil
 }
 
-// identify reads the identity that the server keeps for this prefix, and makes one up if there is none.
+// identify reads the identity that the server keeps for this prefix, and writes a new one if there is none.
 func (b *base) identify(ctx context.Context) error {
 	var text string
 	try := b.try(b.topology.keysFor(b.keys.id), false)
@@ -156,7 +158,7 @@ func (b *base) Abilities() store.Abilities {
 	}
 }
 
-// Close implements store.Store. Claims that were not left stand until their ttl has passed.
+// Close implements store.Store. Claims that have not left stay until their ttl has passed.
 func (b *base) Close() error {
 	if !b.frame.Shut() {
 		return nil
@@ -174,12 +176,12 @@ var (
 	errEvicts   = errors.New("when its memory is full it throws away keys, and locks with them, by the policy")
 )
 
-// farOff is how far a server's clock may be off before somebody should know. Locks do not depend on it; tickets that
-// start anew after a loss of data do.
+// farOff is the difference of the server's clock above which a warning is logged. Locks do not depend on the clock;
+// tickets after a loss of data do.
 const farOff = 10 * time.Second
 
-// inspect refuses a server that will not do, and warns about what is not as it should be. In a cluster it is called for
-// each master, which is then named.
+// inspect returns a final Fault if the server may evict locks and that is refused. Otherwise it logs a warning about
+// eviction and about a clock that is far off. In a cluster it is called for each master, with its name.
 func (b *base) inspect(server *Server, node string) error {
 	name := b.frame.Name
 	if node != "" {
@@ -199,8 +201,8 @@ func (b *base) inspect(server *Server, node string) error {
 	return nil
 }
 
-// openFault is why a store cannot be opened. What cannot keep locks now will not later, but for a replica that may be
-// about to become the master.
+// openFault returns why a store cannot be opened, as a Fault. An unusable server makes it final, unless it is a replica
+// that may be about to become the master.
 func (b *base) openFault(ctx context.Context, err error, failsOver bool) error {
 	if errors.Is(err, errUnusable) {
 		return &store.Fault{Store: b.frame.Name, Final: !failsOver || !errors.Is(err, errReplica), Err: err}
@@ -208,12 +210,12 @@ func (b *base) openFault(ctx context.Context, err error, failsOver bool) error {
 	return b.frame.Fault(ctx, err)
 }
 
-// badMark is the error of a mark that nobody can have counted up to.
+// badMark returns the error of a mark that is too high to be genuine.
 func (b *base) badMark(at *slotKeys, mark string) error {
 	return store.BadMark(fmt.Sprintf("the key %q in %s", at.mark, b.frame.Name), mark)
 }
 
-// refused turns a word of a script about a key into an error.
+// refused returns the error for the refusal of a script about a key: ErrFloor, ErrFormat, or a Fault.
 func (b *base) refused(word, key string) error {
 	switch word {
 	case "floor":
@@ -227,7 +229,7 @@ func (b *base) refused(word, key string) error {
 	return b.strange(word)
 }
 
-// strange is the fault of an answer that is none.
+// strange returns the Fault of a response that cannot be parsed.
 func (b *base) strange(said string) error {
 	return &store.Fault{Store: b.frame.Name, Err: fmt.Errorf("%w: %.100q", errShape, said)}
 }

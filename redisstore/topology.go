@@ -60,6 +60,7 @@ type tries struct {
 	err      error          // why it failed
 }
 
+// try returns the attempts of a call for a slot. grants reports whether it may grant or renew.
 func (b *base) try(at *slotKeys, grants bool) tries {
 	return tries{topology: b.topology, at: at, grants: grants}
 }
@@ -128,6 +129,7 @@ type single struct {
 	reached   chan struct{}                             // holds a token when the server was reached again
 }
 
+// newSingle returns the topology of one server. It does not connect yet.
 func (b *base) newSingle() *single {
 	return &single{store: b, at: b.keys.only(b.channel), reached: make(chan struct{}, 1)}
 }

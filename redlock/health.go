@@ -22,7 +22,7 @@ const (
 	Voting                       // it has a vote
 	Quarantined                  // it was restarted or has lost its data, and has no vote for NoVoteFor
 	Rejoining                    // its quarantine is over; the next client that uses it gives it its vote back
-	// It was never used, or has lost all data; without Init its first use begins a quarantine.
+	// It was never used, or has lost all data. Without Init its first use begins a quarantine.
 	Fresh
 )
 
@@ -68,7 +68,7 @@ func (s *Store) Health(ctx context.Context) []NodeHealth {
 	return all
 }
 
-// healthOf requests the state of one node.
+// healthOf requests and returns the state of one node. A node that does not respond is Failing.
 func (s *Store) healthOf(ctx context.Context, n *node) NodeHealth {
 	h := NodeHealth{Address: n.address, MissedRenewal: n.missed.Load()}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
@@ -103,7 +103,7 @@ func (s *Store) healthOf(ctx context.Context, n *node) NodeHealth {
 	return h
 }
 
-// stateOf returns the state of a node by its answer.
+// stateOf returns the state of a node from its response.
 func stateOf(a *vote.Answer) NodeState {
 	switch {
 	case a.Votes:
@@ -116,8 +116,8 @@ func stateOf(a *vote.Answer) NodeState {
 	return Quarantined
 }
 
-// trusted returns until when a restart is trusted, since 1970 by the node's clock, from a record as node.lua writes it;
-// 0: it is not.
+// trusted returns until when a restart is trusted, as the time since 1970 by the node's clock, from a record that
+// node.lua wrote. It returns 0 if a restart is not trusted.
 func trusted(record string) time.Duration {
 	word := strings.Fields(record)
 	if len(word) != 7 || word[0] != "1" {

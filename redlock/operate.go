@@ -134,6 +134,7 @@ func (s *Store) grantError(n *node, a *vote.Answer, err error) error {
 	return nil
 }
 
+// addresses returns the addresses of all nodes, in the order of the URL.
 func (s *Store) addresses() []string {
 	all := make([]string, len(s.nodes))
 	for i, n := range s.nodes {

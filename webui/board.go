@@ -57,6 +57,7 @@ type claimKey struct {
 	ticket uint64
 }
 
+// newBoard returns an empty board.
 func newBoard() *board {
 	return &board{
 		queues: map[string]*queue{}, owners: map[string]map[string]bool{}, broken: map[claimKey]string{},
@@ -238,6 +239,7 @@ func (c *claim) read(at time.Time, left time.Duration) {
 // manyClaims is from how many claims on a queue has an index.
 const manyClaims = 16
 
+// newQueue returns a queue as the board keeps it.
 func newQueue(q holdfast.Queue) *queue {
 	next := &queue{Queue: q, claims: make([]claim, len(q.Entries))}
 	if len(q.Entries) >= manyClaims {
@@ -282,6 +284,7 @@ func (b *board) rows() []json.RawMessage {
 	return rows
 }
 
+// encoded returns the row of the queue as JSON. It is encoded once.
 func (q *queue) encoded() json.RawMessage {
 	if q.row == nil {
 		q.row, _ = json.Marshal(newRow(q)) // strings and numbers: it cannot fail
@@ -292,6 +295,7 @@ func (q *queue) encoded() json.RawMessage {
 // names returns the names in whose queues an owner has claims, in order.
 func (b *board) names(owner string) []string { return slices.Sorted(maps.Keys(b.owners[owner])) }
 
+// join returns two texts separated by a semicolon, or the one that is not empty.
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return cmp.Or(a, b)

@@ -80,6 +80,7 @@ func (b *board) mark(all []deadlock) {
 	b.knots = all
 }
 
+// newDeadlock returns a deadlock with the names in its cycle.
 func newDeadlock(k knot.Knot) deadlock {
 	d := deadlock{k, map[string]bool{}}
 	for _, s := range k.Cycle {

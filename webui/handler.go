@@ -60,7 +60,7 @@ func New(client *holdfast.Client, options ...Option) (*Handler, error) {
 }
 
 // Close disconnects all viewers and stops the watch. [http.Server.Shutdown] waits for viewers: call Close before it, or
-// give Close to [http.Server.RegisterOnShutdown].
+// pass Close to [http.Server.RegisterOnShutdown].
 func (h *Handler) Close() {
 	h.close()
 	h.hub.close()
@@ -293,11 +293,13 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	return true
 }
 
+// respond writes v as a JSON response.
 func respond(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	_ = json.NewEncoder(w).Encode(v) // the viewer has left
 }
 
+// fail writes an error as a JSON response with this status code.
 func fail(w http.ResponseWriter, code int, why string) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(code)

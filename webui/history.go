@@ -49,8 +49,10 @@ type nameHistory struct {
 	events []event // the oldest first
 }
 
+// newHistory returns an empty history.
 func newHistory() history { return history{byName: map[string]*list.Element{}, recent: list.New()} }
 
+// add appends an event to the history of a name.
 func (h *history) add(name string, e event) {
 	at := h.byName[name]
 	if at == nil {

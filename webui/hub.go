@@ -59,6 +59,7 @@ type freshRead struct {
 	done chan struct{}
 }
 
+// newHub returns a hub without viewers.
 func newHub(closed context.Context, client *holdfast.Client, prefix string, maxViewers int) *hub {
 	return &hub{
 		client: client, prefix: prefix, maxViewers: maxViewers, lingerFor: defaultLinger, closed: closed,
@@ -213,6 +214,7 @@ type messageJSON struct {
 	Gone      []string          `json:"gone,omitempty"`
 }
 
+// newMessage returns a message with the totals, the failures and the deadlocks of the board.
 func newMessage(b *board, now time.Time) messageJSON {
 	m := messageJSON{
 		Now: now.UnixMilli(), Loaded: b.loaded, Failing: b.failure(), Held: b.held, Waiting: b.waiting,
@@ -281,6 +283,7 @@ func (h *hub) refreshOne(ctx context.Context, name string) {
 // maxFresh is how many reads are kept before those that are too old to serve are removed.
 const maxFresh = 1000
 
+// pruneFresh removes old reads if there are many. The mutex is locked.
 func (h *hub) pruneFresh() {
 	if len(h.fresh) >= maxFresh {
 		maps.DeleteFunc(h.fresh, func(_ string, r *freshRead) bool { return time.Since(r.at) > freshFor })

@@ -74,6 +74,7 @@ type (
 // maxEntries is how many claims of a queue the page shows.
 const maxEntries = 500
 
+// millis returns t in milliseconds since 1970, or 0 for the zero time.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

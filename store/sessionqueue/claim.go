@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A claim is one of this client's that has a node, as far as is known. What may change is guarded by the store's mutex.
+// A claim is a claim of this client that has a node, as far as is known. Its mutable fields are guarded by the store's
+// mutex.
 type claim[S comparable] struct {
 	frame.Position[S]
 	joined time.Time // when Join was called
@@ -28,16 +29,16 @@ type claim[S comparable] struct {
 	watchTimer *time.Timer // watches its own node; nil if that is not done
 }
 
-// data is what its node has to say after a Keep.
+// data returns the data that the node has after a Keep.
 func (c *claim[S]) data(kept *store.Claim) string {
 	return frame.Encode(Format, frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted))
 }
 
-// watchAfter is how long a claim stands before its own node is watched, so that its deletion by others is noticed at
-// once. A lock that is released sooner costs no watch.
+// watchAfter is the age of a claim from which its own node is watched, so that a deletion by another client is noticed
+// at once. A lock that is released sooner costs no watch.
 const watchAfter = 25 * time.Millisecond
 
-// admit notes that a claim stands.
+// admit adds a claim whose node exists.
 func (s *Store[S]) admit(c *claim[S]) {
 	s.claims[c.ID] = c
 	if s.WatchOwn {
@@ -45,7 +46,7 @@ func (s *Store[S]) admit(c *claim[S]) {
 	}
 }
 
-// hold notes that c is held. Claims behind it can't change that: it ends when its node is deleted.
+// hold notes that c is held, and pushes that. Claims behind it can't change that: it ends when its node is deleted.
 func (s *Store[S]) hold(c *claim[S]) {
 	if c.state == store.Held {
 		return
@@ -57,7 +58,7 @@ func (s *Store[S]) hold(c *claim[S]) {
 	s.mu.Push(c.ID, store.Status{State: store.Held, Ticket: c.Ticket})
 }
 
-// lost notes that c is gone.
+// lost removes c, which is gone, and pushes that.
 func (s *Store[S]) lost(c *claim[S]) {
 	if !s.remove(c) {
 		return
@@ -68,7 +69,7 @@ func (s *Store[S]) lost(c *claim[S]) {
 	}
 }
 
-// remove forgets c. It reports false if that has happened before.
+// remove removes c. It reports false if c was removed before.
 func (s *Store[S]) remove(c *claim[S]) bool {
 	if s.claims[c.ID] != c {
 		return false
@@ -83,7 +84,8 @@ func (s *Store[S]) remove(c *claim[S]) bool {
 	return true
 }
 
-// waitFor notes what c waits for from now on, and whether that is all that is ahead of it.
+// waitFor records the watches that c waits for from now on, and removes those that it waited for before. noOthers
+// reports whether they cover all claims ahead of it.
 func (s *Store[S]) waitFor(c *claim[S], watches []Watch, noOthers bool) {
 	for _, w := range c.waitsFor {
 		if !slices.Contains(watches, w) {
@@ -93,8 +95,9 @@ func (s *Store[S]) waitFor(c *claim[S], watches []Watch, noOthers bool) {
 	c.waitsFor, c.noOthers = watches, noOthers
 }
 
-// freed notes that a node is deleted that c waits for. The queue is read unless it is known what else is ahead of c,
-// and that c is in it: where a claim's own node is not watched, others may have deleted it.
+// freed notes that a node that c waits for was deleted. c holds at once if it is known that no other claim is ahead of
+// it and that its own node exists. Otherwise the queue is read: where own nodes are not watched, another client may
+// have deleted it.
 func (s *Store[S]) freed(c *claim[S], deleted Watch) {
 	c.waitsFor = slices.DeleteFunc(slices.Clone(c.waitsFor), func(w Watch) bool { return w == deleted })
 	switch {
@@ -105,13 +108,13 @@ func (s *Store[S]) freed(c *claim[S], deleted Watch) {
 	}
 }
 
-// A watching is a watch that is set at the server, or about to be.
+// A watching is a watch that is set at the server, or is being set.
 type watching[S comparable] struct {
 	claims map[*claim[S]]struct{}
 	set    chan struct{} // is closed when the server has responded
 }
 
-// unwatch stops notifying c of a watch. A watch that notifies no claim is given up.
+// unwatch stops notifying c of a watch. A watch that notifies no claim is removed at the server.
 func (s *Store[S]) unwatch(c *claim[S], w Watch) {
 	there := s.watches[w]
 	if there == nil {
@@ -124,7 +127,8 @@ func (s *Store[S]) unwatch(c *claim[S], w Watch) {
 	}
 }
 
-// watch has c put in doubt when w fires. It reports false if the node does not exist.
+// watch sets a watch that puts c in doubt when it fires. It reports false if the node does not exist. The error is that
+// of the server or of ctx.
 func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error) {
 	s.mu.Lock()
 	if s.claims[c.ID] != c { // it is gone, maybe with its session: others must not rely on a watch of that
@@ -168,7 +172,7 @@ func (s *Store[S]) watch(ctx context.Context, c *claim[S], w Watch) (bool, error
 	return false, err
 }
 
-// watchAhead watches what c waits for. It reports false if some of that has left.
+// watchAhead sets the watches that c waits for. It reports false if one of those nodes does not exist any more.
 func (s *Store[S]) watchAhead(ctx context.Context, c *claim[S]) (there bool, err error) {
 	s.mu.Lock()
 	watches := c.waitsFor
@@ -181,7 +185,7 @@ func (s *Store[S]) watchAhead(ctx context.Context, c *claim[S]) (there bool, err
 	return true, nil
 }
 
-// watchOwnNode watches the node of a claim that has stood for a while.
+// watchOwnNode watches the node of a claim that is older than watchAfter.
 func (s *Store[S]) watchOwnNode(c *claim[S]) {
 	s.Frame.Go(func() {
 		ctx, cancel := context.WithTimeout(s.Frame.Life(), s.TTL/2)

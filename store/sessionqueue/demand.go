@@ -10,12 +10,12 @@ import (
 
 var kindLetters = map[store.Kind]string{store.Lock: "l", store.Semaphore: "s"}
 
-// EncodeDemand writes the demand of a claim as KUNITS.LIMIT, where K is l for a lock and s for a semaphore.
+// EncodeDemand returns the demand of a claim as KUNITS.LIMIT, where K is l for a lock and s for a semaphore.
 func EncodeDemand(ask store.Demand) string {
 	return fmt.Sprintf("%s%d.%d", kindLetters[ask.Kind], ask.Units, ask.Limit)
 }
 
-// DecodeDemand reads what EncodeDemand has written. It reports false for anything else.
+// DecodeDemand parses the result of EncodeDemand. It reports false for any other text.
 func DecodeDemand(text string) (ask store.Demand, ok bool) {
 	for kind, letter := range kindLetters {
 		if rest, found := strings.CutPrefix(text, letter); found {
@@ -29,7 +29,7 @@ func DecodeDemand(text string) (ask store.Demand, ok bool) {
 	return ask, false
 }
 
-// ParseInt32 reads a number in decimal. It reports false if text is none.
+// ParseInt32 parses a decimal number into n. It reports false if text is not one.
 func ParseInt32(text string, n *int32) bool {
 	parsed, err := strconv.ParseInt(text, 10, 32)
 	*n = int32(parsed)

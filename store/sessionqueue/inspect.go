@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// queueNow reads a queue as the server knows it now.
+// queueNow returns a queue that is no older than the call.
 func (s *Store[S]) queueNow(ctx context.Context, in S, name string) ([]Entry, error) {
 	if err := s.Server.CatchUp(ctx, in); err != nil {
 		return nil, err
@@ -19,15 +19,15 @@ func (s *Store[S]) queueNow(ctx context.Context, in S, name string) ([]Entry, er
 	return s.Server.Queue(ctx, in, name)
 }
 
-// exclusive reports whether it holds only if no claim is ahead.
+// exclusive reports whether the claim holds only if no claim is ahead of it.
 func (c *claim[S]) exclusive() bool { return c.demand.Units == c.demand.Limit }
 
-// evaluate returns where a claim stands that comes after these, and what it waits for:
+// evaluate returns the state of a claim that comes after these entries, and what it waits for:
 //   - one that wants everything, for the one or two before it;
 //   - a reader, for the last ahead that readers can't hold beside;
 //   - any other, for anything in the queue.
 //
-// noOthers reports that it holds once all that it waits for have left.
+// noOthers reports that the claim holds once all nodes that it waits for are deleted.
 func (s *Store[S]) evaluate(
 	name string, ahead []Entry, ask store.Demand,
 ) (state store.State, waitsFor []Watch, noOthers bool) {
@@ -57,14 +57,14 @@ func (s *Store[S]) evaluate(
 	return store.Waiting, []Watch{{Key: s.Server.QueueKey(name)}}, false
 }
 
-// maxInspections is how often a queue is read again because what blocks a claim has left meanwhile.
+// maxInspections bounds how often a queue is read again because a node that blocks a claim was deleted meanwhile.
 const maxInspections = 5
 
-// inspect determines the status of claims of one name, and watches what they wait for. The client is notified of those
-// that turn out to be held or gone.
+// inspect determines the status of claims of one name, and watches what they wait for. It pushes for claims that turn
+// out to be held or gone.
 //
-// The queue may be read from a server that is behind others. But a claim that was ahead, and is not in what it says,
-// has left forever: that a claim holds is seen late, and never too early.
+// The queue may be read from a server that lags behind. But a claim that was ahead and is missing in that queue has
+// left forever. So a grant may be noticed late, but never too early.
 func (s *Store[S]) inspect(ctx context.Context, name string, claims []*claim[S]) error {
 	for range maxInspections {
 		entries, err := s.Server.Queue(ctx, claims[0].Session.Handle, name)
@@ -104,7 +104,8 @@ func (s *Store[S]) inspect(ctx context.Context, name string, claims []*claim[S])
 	return nil
 }
 
-// judge takes what a queue was. It reports false if what c waits for has left or changed meanwhile.
+// judge determines the status of c from its queue, and watches what it waits for. It reports false if that was deleted
+// or has changed meanwhile, so that the queue must be read again.
 func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (settled bool, err error) {
 	s.mu.Lock()
 	waits := s.judged(c, entries)
@@ -121,10 +122,10 @@ func (s *Store[S]) judge(ctx context.Context, c *claim[S], entries []Entry) (set
 	return slices.Equal(aheadOf(now, c.Key), aheadOf(entries, c.Key)), err
 }
 
-// aheadOf returns what is ahead of a node in a queue, or nil if it is not there.
+// aheadOf returns the entries ahead of a node in a queue, or nil if the node is not there.
 func aheadOf(entries []Entry, key string) []Entry { return entries[:max(indexOf(entries, key), 0)] }
 
-// judged notes where c stands. It reports whether c waits.
+// judged sets the status of c from its queue. It reports whether c waits.
 func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
 	if s.claims[c.ID] != c {
 		return false
@@ -147,12 +148,12 @@ func (s *Store[S]) judged(c *claim[S], entries []Entry) (waits bool) {
 	return true
 }
 
-// unreadable reports whether a queue can't be judged because of what it says.
+// unreadable reports whether err means that a queue has data that this version cannot interpret.
 func unreadable(err error) bool {
 	return errors.Is(err, store.ErrFormat) || errors.Is(err, ErrUnreadable)
 }
 
-// doubt has c inspected soon: something happened to its node, or to what blocks it.
+// doubt requests an inspection of c: its node, or a node that blocks it, has changed.
 func (s *Store[S]) doubt(c *claim[S]) {
 	if s.claims[c.ID] == c {
 		s.doubts.Add(c)
@@ -173,10 +174,10 @@ func (s *Store[S]) inspectAll(ctx context.Context, claims []*claim[S]) error {
 	return Each(slices.Collect(maps.Keys(lines)), func(at place) error { return s.inspect(ctx, at.name, lines[at]) })
 }
 
-// atOnce is how many requests of one call are under way at the same time.
+// atOnce is how many requests of one call are in progress at the same time.
 const atOnce = 32
 
-// Each does f for every item, several at the same time, and returns the first error.
+// Each calls f for every item, several at the same time, and returns the first error.
 func Each[T any](items []T, f func(T) error) error {
 	if len(items) == 1 {
 		return f(items[0])

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/grant"
 )
 
-// A joining is one call of Join.
+// A joining is a call of Join in progress.
 type joining[S comparable] struct {
 	*store.Claim
 	at    frame.Position[S]
@@ -20,7 +20,7 @@ type joining[S comparable] struct {
 	began time.Time
 }
 
-// joinTries is how often a Join is tried while the session changes, or the server has it tried again.
+// joinTries bounds the attempts of a Join while the session changes, or while the server requests another attempt.
 const joinTries = 20
 
 // Join implements store.Store.
@@ -55,7 +55,8 @@ func (s *Store[S]) Join(ctx context.Context, c store.Claim) (store.Status, error
 	return store.Status{}, s.deletes.GiveUp(&call, j.at, s.Frame.Fault(ctx, ErrAgain))
 }
 
-// beginJoin waits until no other Join of the claim is under way: each would make a node.
+// beginJoin waits until no other Join of the claim is in progress, since each would make a node. The error is that of
+// ctx.
 func (s *Store[S]) beginJoin(ctx context.Context, id store.ID) (end func(), err error) {
 	for {
 		s.mu.Lock()
@@ -80,7 +81,7 @@ func (s *Store[S]) beginJoin(ctx context.Context, id store.ID) (end func(), err 
 	}
 }
 
-// attempt joins once. The error is ErrAgain or ErrOver if that is to be tried again.
+// attempt tries to join once. If the error is ErrAgain or ErrOver, the caller tries again.
 func (j *joining[S]) attempt(ctx context.Context) (store.Status, error) {
 	s := j.store
 	ses, err := s.Sessions.Current(ctx)
@@ -116,7 +117,8 @@ func (j *joining[S]) attempt(ctx context.Context) (store.Status, error) {
 	return j.made(ctx, c, made.Queue)
 }
 
-// made finds out where the claim stands whose node was just made, in a queue that was so then, if that is known.
+// made returns the status of a claim whose node was just made. entries is the queue at that moment, or nil if it is not
+// known.
 func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (status store.Status, err error) {
 	s := j.store
 	ahead := 0
@@ -152,7 +154,8 @@ func (j *joining[S]) made(ctx context.Context, c *claim[S], entries []Entry) (st
 	return j.at.Session.Status(c.state, c.Ticket, ahead), nil
 }
 
-// await watches what c waits for. If that has left meanwhile, or can't be watched, c is inspected soon.
+// await watches what c waits for. If one of these nodes was deleted meanwhile, or can't be watched, c is inspected
+// soon.
 func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s := j.store
 	s.mu.Lock()
@@ -167,7 +170,8 @@ func (j *joining[S]) await(ctx context.Context, c *claim[S]) {
 	s.doubt(c)
 }
 
-// inspectAhead notes the claim's state by what is ahead of it. It reads the queue if that is not known.
+// inspectAhead sets the claim's status from the entries ahead of it, and returns their number. It reads the queue if
+// entries is nil.
 func (j *joining[S]) inspectAhead(ctx context.Context, c *claim[S], entries []Entry) (ahead int, err error) {
 	if entries == nil {
 		if entries, err = j.store.Server.Queue(ctx, c.Session.Handle, c.Name); err != nil {
@@ -184,8 +188,8 @@ func (j *joining[S]) inspectAhead(ctx context.Context, c *claim[S], entries []En
 	return ahead, nil
 }
 
-// refused reports whether a Try is of no use, by what the server knows now. A claim that is refused has never been in
-// the way of others.
+// refused reports whether a Try cannot succeed, by a queue that is no older than the call. A Try that is refused made
+// no node, so it has never blocked other claims.
 func (j *joining[S]) refused(ctx context.Context) (status store.Status, refused bool, err error) {
 	s := j.store
 	entries, err := s.queueNow(ctx, j.at.Session.Handle, j.Name)
@@ -200,7 +204,7 @@ func (j *joining[S]) refused(ctx context.Context) (status store.Status, refused 
 	return status, state != store.Held, nil
 }
 
-// again reports where a claim stands that has joined before.
+// again returns the status of a claim that has joined before.
 func (j *joining[S]) again(ctx context.Context, c *claim[S]) (status store.Status, err error) {
 	s := j.store
 	if err := s.confirm(ctx, c.Session, []*claim[S]{c}, []store.Claim{*j.Claim}); err != nil {
@@ -217,12 +221,12 @@ func (j *joining[S]) again(ctx context.Context, c *claim[S]) (status store.Statu
 	return c.Session.Status(c.state, c.Ticket, -1), c.unknown
 }
 
-// indexOf returns the position of a node in a queue, or -1.
+// indexOf returns the index of a node in a queue, or -1.
 func indexOf(entries []Entry, key string) int {
 	return slices.IndexFunc(entries, func(e Entry) bool { return e.Key == key })
 }
 
-// mismatch returns the error of a claim that asks for another kind or limit than the first of these has.
+// mismatch returns ErrMismatch if a claim demands another kind or limit than the first of these entries has.
 func mismatch(ahead []Entry, ask store.Demand) error {
 	if len(ahead) > 0 && grant.Mismatch(ahead[0].Demand, ask) {
 		return &store.MismatchError{InUse: ahead[0].Demand}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// Keep implements store.Store. One request demands that the nodes of many claims are there, and writes what has changed
-// of them. It extends the session, or the session is renewed at the same time.
+// Keep implements store.Store. One request verifies that the nodes of many claims exist, and writes their changed data.
+// It extends the session, or the session is renewed at the same time.
 func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := s.Frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -47,7 +47,7 @@ func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, 
 	return statuses, nil
 }
 
-// known returns a claim that stands, as far as is known, or nil. The mutex is locked.
+// known returns the claim if it has a node, as far as is known, or nil. The mutex is locked.
 func (s *Store[S]) known(c *store.Claim) *claim[S] {
 	if known := s.claims[c.ID]; known != nil && known.Name == c.Name {
 		return known
@@ -55,8 +55,8 @@ func (s *Store[S]) known(c *store.Claim) *claim[S] {
 	return nil
 }
 
-// keep confirms claims. Of those that are not known here, or not any more, it notes in statuses why they can't be
-// judged: their queue is in a newer format.
+// keep confirms claims. For a claim that is unknown here, it notes in statuses if its queue is in a newer format, so
+// that its status cannot be determined.
 func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, statuses []store.Status) error {
 	var known []*claim[S]
 	var kept []store.Claim
@@ -98,16 +98,16 @@ func (s *Store[S]) keep(ctx context.Context, cs []store.Claim, statuses []store.
 	})
 }
 
-// maxConfirm is how many bytes of keys and data one request confirms. Servers take requests of half a megabyte.
+// maxConfirm bounds the bytes of keys and data in one request. Servers accept requests of half a megabyte.
 const maxConfirm = 256 << 10
 
-// updateSize is what an update takes beside key and data, and what data may grow by without what the owner waits for.
+// updateSize bounds the bytes of an update beside its key and data, and those that its data may grow by without Waits.
 const updateSize = 256
 
-// waitSize is what a queue takes in data that the owner waits in, beside its name.
+// waitSize bounds the bytes of one element of Waits in the data, beside its name.
 const waitSize = 64
 
-// fitting is how many of these go into one request. They are of one session.
+// fitting returns how many of these claims fit into one request. All are of one session.
 func (s *Store[S]) fitting(claims []*claim[S], kept []store.Claim) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Store[S]) fitting(claims []*claim[S], kept []store.Claim) (n int) {
 	return n
 }
 
-// confirm finds out which of these claims stand, and where. kept are the same claims as the caller describes them.
+// confirm determines the status of these claims. kept are the same claims as the caller describes them.
 func (s *Store[S]) confirm(
 	ctx context.Context, ses *frame.Session[S], claims []*claim[S], kept []store.Claim,
 ) error {
@@ -153,7 +153,7 @@ func (s *Store[S]) confirm(
 	return nil
 }
 
-// waiting returns those that wait.
+// waiting returns the claims that wait.
 func (s *Store[S]) waiting(claims []*claim[S]) (waiting []*claim[S]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,8 +165,8 @@ func (s *Store[S]) waiting(claims []*claim[S]) (waiting []*claim[S]) {
 	return waiting
 }
 
-// updates returns what nodes are to say. Each is written over what is known to be there and nothing else: a Keep that
-// was sent long ago and lands late must not undo a downgrade.
+// updates returns the new data of nodes. Each update replaces only the data that is known to be there: an old Keep that
+// arrives late must not undo a downgrade.
 func (s *Store[S]) updates(claims []*claim[S], kept []store.Claim) []Update {
 	updates := make([]Update, len(claims))
 	s.mu.Lock()
@@ -201,7 +201,7 @@ func (s *Store[S]) confirmed(claims []*claim[S], updates []Update) {
 	}
 }
 
-// shrink notes that a claim has fewer units, if it has.
+// shrink sets the units of a claim if they are fewer than before.
 func (s *Store[S]) shrink(c *claim[S], units int32) {
 	if units == 0 || units >= c.demand.Units {
 		return
@@ -210,8 +210,9 @@ func (s *Store[S]) shrink(c *claim[S], units int32) {
 	s.waitFor(c, nil, false) // others may block it now
 }
 
-// refresh reads a claim's node, which is not as it was known to be, or must not be written for that reason. It reports
-// whether to confirm the claim again: it stands, and more is known of it than before.
+// refresh reads the node of a claim that Confirm has refused. If the node does not exist, the claim is lost. If reason
+// is not nil, it is why the claim cannot be confirmed. Otherwise refresh reports true: the claim is to be confirmed
+// again, with what was read.
 func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (again bool, err error) {
 	node, err := s.Server.Read(ctx, c.Session.Handle, c.Key)
 	if err != nil {

@@ -25,7 +25,7 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 	if known {
 		return call.Outcome(s.deletes.Now(call.Context, p))
 	}
-	// It does not stand here: it never did, or it is gone. All that is left to say is what the server says.
+	// The claim is unknown here: it never had a node, or it is gone. The queue is read only for an error of the server.
 	in, err := s.Session(call.Context)
 	if err == nil {
 		_, err = s.Server.Queue(call.Context, in, c.Name)
@@ -33,7 +33,7 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 	return call.Outcome(err)
 }
 
-// leaving forgets a claim, and returns where it is to be deleted.
+// leaving removes a claim, and returns what to delete. known is false if this client has no such claim.
 func (s *Store[S]) leaving(left *store.Claim) (p frame.Position[S], known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Store[S]) leaving(left *store.Claim) (p frame.Position[S], known bool) 
 	return c.Position, true
 }
 
-// delete deletes claims of one session. If that is over, they went with it.
+// delete deletes the nodes of claims of one session. If the session has ended, they ended with it.
 func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err error) {
 	ses := all[0].Session
 	if slices.ContainsFunc(all, func(p frame.Position[S]) bool { return p.Unsure }) {
@@ -64,8 +64,8 @@ func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err err
 	return err
 }
 
-// deleteNodes deletes the nodes of a claim, its own first: without that, no marker can be made any more. A node that
-// may have landed is looked for by the claim's ID.
+// deleteNodes deletes the nodes of a claim, its own first: after that no marker can be made any more. A node of an
+// unacknowledged Join is found by the claim's ID.
 func (s *Store[S]) deleteNodes(ctx context.Context, p frame.Position[S]) error {
 	keys := slices.Clone(p.Markers)
 	if p.Key != "" {

@@ -25,13 +25,13 @@ func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) 
 	return l, call.Outcome(err)
 }
 
-// A shownEntry is a place with the key of its node.
+// A shownEntry is an entry with the key of its node.
 type shownEntry struct {
 	store.Entry
 	key string
 }
 
-// shownEntries reads a queue, and the nodes of its claims. What leaves meanwhile is not shown.
+// shownEntries reads a queue and the data of its nodes. It omits nodes that are deleted meanwhile.
 func (s *Store[S]) shownEntries(ctx context.Context, name string) ([]shownEntry, error) {
 	in, err := s.Session(ctx)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Store[S]) shownEntries(ctx context.Context, name string) ([]shownEntry,
 	return slices.DeleteFunc(places, func(p shownEntry) bool { return p.Ticket == 0 }), err
 }
 
-// Show returns the claims of a queue, by what their nodes say.
+// Show returns the entries of a queue, from the data of its nodes.
 func (s *Store[S]) Show(name string, entries []Entry, nodes []Node) []store.Entry {
 	places := make([]store.Entry, len(entries))
 	var prefix grant.Prefix
@@ -73,8 +73,8 @@ func (s *Store[S]) Show(name string, entries []Entry, nodes []Node) []store.Entr
 	return places
 }
 
-// show shows what a node says. Of claims of this client it is known here when they were granted; those of others say it
-// when they have been held for a while.
+// show sets an entry from the data of its node. The time of a grant is known here for claims of this client; claims of
+// other clients have it in their data after they were held for a while.
 func (s *Store[S]) show(p *store.Entry, node Node) {
 	p.Ticket, p.Since = node.Ticket, node.Made
 	r := decodeRecord(node.Data)

@@ -9,34 +9,33 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// A Config is what a Store has to know of its server.
+// A Config has what a Store needs to know about its server.
 type Config[S comparable] struct {
 	Frame  *frame.Frame
 	Server Server[S]
 	TTL    time.Duration // of sessions
 
-	// MaxUpdates is how many claims one Confirm may have. 0: any number.
+	// MaxUpdates bounds the number of claims in one Confirm. 0 means no limit.
 	MaxUpdates int
 
-	// WatchOwn says that a watch is cheap enough to have one on the node of every claim that stands for a while, and
-	// that events come in the order in which things have happened. Then it is noticed at once if others delete a
-	// claim's node, and a claim holds as soon as what it waits for has left. Otherwise its queue is read before it
-	// holds.
+	// WatchOwn means that watches are cheap enough to watch the node of every claim that is older than a moment, and
+	// that events arrive in the order of the changes. Then a deletion of a claim's node by another client is noticed at
+	// once, and a claim holds as soon as all that it waits for has left. Otherwise its queue is read before it holds.
 	WatchOwn bool
 
-	// RenewApart says that Confirm does not extend the session: Keep has it renewed as well.
+	// RenewApart means that Confirm does not extend the session, so that Keep also renews it.
 	RenewApart bool
 
-	// Foreign says that other programs have nodes in the queues too, and may put them ahead of those that are there.
+	// Foreign means that other programs have nodes in the queues too, and may put them ahead of existing ones.
 	Foreign bool
 
-	// WatchTwo has a claim that wants everything watch the last two ahead of it, rather than the last. Then the queue
-	// is read when one of the two leaves, while the other holds. When that leaves too, the claim holds at once:
-	// otherwise the queue is read then. It costs one watch more for each claim that waits.
+	// WatchTwo means that an exclusive claim watches the last two claims ahead of it, rather than the last one. Then
+	// the queue is read when one of the two leaves, while the other still holds, and the claim holds at once when that
+	// leaves too. Otherwise the queue is read only then. It costs one more watch for each waiting claim.
 	WatchTwo bool
 }
 
-// A Store is one client's session, and its claims. It implements store.Store but for Abilities.
+// A Store is one client's session and its claims. It implements store.Store except for Abilities.
 type Store[S comparable] struct {
 	Config[S]
 	Sessions *frame.Sessions[S]
@@ -69,14 +68,14 @@ func New[S comparable](config Config[S]) *Store[S] {
 	return s
 }
 
-// Start has the session be renewed from now on.
+// Start starts the renewal of the session.
 func (s *Store[S]) Start() { s.Frame.Go(s.Sessions.Run) }
 
 // Notify implements store.Store.
 func (s *Store[S]) Notify(fn func(store.ID, store.Status)) { s.Frame.Notify(fn) }
 
-// Close implements store.Store. It ends the session if the server can be reached, and with it what was not left;
-// otherwise that stands until the ttl has passed.
+// Close implements store.Store. It ends the session if the server can be reached, and with it all claims that have not
+// left. Otherwise they stay until the ttl has passed.
 func (s *Store[S]) Close() error {
 	s.Sessions.Close()
 	return nil
@@ -91,8 +90,8 @@ func (s *Store[S]) Session(ctx context.Context) (in S, err error) {
 	return ses.Handle, nil
 }
 
-// loseClaims forgets everything that went with its session. The mutex is locked. A session that the server may still
-// have is ended only when its holders can't believe in it any more.
+// loseClaims removes all claims of a session that was lost. The mutex is locked. If the server may still have the
+// session, it is ended only when its holders can't believe in it any more.
 func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
 	s.deletes.Forget()
 	clear(s.watches)
@@ -102,15 +101,15 @@ func (s *Store[S]) loseClaims(lost *frame.Session[S]) {
 	s.Sessions.EndLost(lost, s.Server.Done(lost.Handle))
 }
 
-// afterRenewal cleans up after what has failed, whenever the session has been renewed.
+// afterRenewal retries pending deletes after a renewal that succeeded.
 func (s *Store[S]) afterRenewal(err error) {
 	if err == nil {
 		s.deletes.Retry() // what fails is tried again after the next renewal, which must not wait for it
 	}
 }
 
-// Reconnected notes that events may have been missed. Those that come now may come in any order: that the node ahead of
-// a claim was deleted, before that the claim's own was. So no claim holds before its queue was read.
+// Reconnected notes that events may have been missed. The next events may arrive in any order: the deletion of a node
+// ahead of a claim may be reported before that of the claim's own node. So no claim holds before its queue was read.
 func (s *Store[S]) Reconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +120,7 @@ func (s *Store[S]) Reconnected() {
 	s.mu.Push(store.Everyone, store.Status{})
 }
 
-// Over notes that the server has a session no more.
+// Over notes that the server no longer has a session.
 func (s *Store[S]) Over(in S) { s.Sessions.OverAt(in) }
 
 // Changed notes that a watch of a session has fired, and whether that is because the node was deleted.

@@ -7,16 +7,17 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// lockKey is what all clients want, but for those of some schedules who want otherKey. The nodes' marks are for both.
+// lockKey is the lock that clients compete for; in some schedules a part of them uses otherKey. The nodes' marks are
+// shared by both.
 const (
 	lockKey  = "lock"
 	otherKey = "other lock"
 )
 
-// calmHold is how long it is held when faults have stopped, so that all get in soon.
+// calmHold is how long a lock is held after faults have stopped, so that all clients acquire it soon.
 const calmHold = 50 * time.Millisecond
 
-// A client is one process. It takes the lock some times, one claim after the other.
+// A client is one process. It acquires the lock several times, with one claim after the other.
 type client struct {
 	number   int
 	rules    *vote.Rules
@@ -42,7 +43,7 @@ type client struct {
 	others   map[*actor]bool // earlier claims that are still released
 }
 
-// An actor is a claim, and when it has something to do.
+// An actor is a claim with the times at which it has something to do.
 type actor struct {
 	*client
 	claim   *vote.Claim
@@ -58,9 +59,11 @@ type actor struct {
 	tries   int
 }
 
+// local returns the time by the client's clock.
 func (c *client) local(w *world) time.Duration { return c.rate.from(w.now) }
 
-// hinder reports whether an event must wait, or never happens, since the client is paused or dead.
+// hinder reports whether an event does not happen now, since the client is paused or dead. If it is paused, the event
+// is postponed.
 func (c *client) hinder(w *world, e *event) bool {
 	if !c.alive {
 		return true
@@ -72,10 +75,10 @@ func (c *client) hinder(w *world, e *event) bool {
 	return false
 }
 
-// pace is how long it waits between two renewals.
+// pace returns the time between two renewals.
 func (c *client) pace() time.Duration { return c.ttl * time.Duration(c.keepAt) / 100 }
 
-// begin makes the next claim and tries.
+// begin makes the next claim of a client, and tries to acquire the lock.
 func begin(w *world, e *event) {
 	c := e.client
 	c.claims++
@@ -85,7 +88,7 @@ func begin(w *world, e *event) {
 	a.try(w)
 }
 
-// try takes the lock, or tries to.
+// try starts an attempt to acquire the lock.
 func (a *actor) try(w *world) {
 	w.note("%s tries", a.label)
 	a.tries++
@@ -106,7 +109,7 @@ func (a *actor) try(w *world) {
 	a.step(w, s)
 }
 
-// step does what a claim wants.
+// step carries out a step of the claim: it sends its requests, sets its timers, and handles its result.
 func (a *actor) step(w *world, s vote.Step) {
 	for i := range s.Send {
 		w.transmit(a.client, a, &s.Send[i])
@@ -125,7 +128,7 @@ func (a *actor) step(w *world, s vote.Step) {
 	}
 }
 
-// result is what the program makes of the result of a call.
+// result handles the result of a call as a program would: it holds the lock, tries again, or begins another claim.
 func (a *actor) result(w *world, r *vote.Result) {
 	switch r.Verdict {
 	case vote.Won:
@@ -145,6 +148,7 @@ func (a *actor) result(w *world, r *vote.Result) {
 	}
 }
 
+// won notes a grant or a renewal. After a grant it schedules the release and the renewals.
 func (a *actor) won(w *world, r *vote.Result) {
 	first := a.ticket == 0
 	w.note("%s holds until %v of its clock, with ticket %d, by %d", a.label, r.Until, r.Ticket, a.claim.Counted())
@@ -169,7 +173,7 @@ func (a *actor) won(w *world, r *vote.Result) {
 	}
 }
 
-// over ends the claim of the moment, and plans the next.
+// over ends the current claim, and schedules the next.
 func (a *actor) over(w *world) {
 	if a.actor != a {
 		return
@@ -237,7 +241,7 @@ func answered(w *world, e *event) {
 	c.admit(w, c.admitter.Notice(c.local(w), e.node, e.ans))
 }
 
-// admit does what the admitter wants.
+// admit carries out a step of the admitter.
 func (c *client) admit(w *world, s vote.Step) {
 	for i := range s.Send {
 		if s.Send[i].Request.Op == vote.Admit {
@@ -257,7 +261,7 @@ func pushed(w *world, e *event) {
 	}
 }
 
-// kill ends a client without a word.
+// kill ends a client abruptly: it sends nothing more.
 func (w *world) kill(c *client) {
 	if !c.alive {
 		return
@@ -273,6 +277,7 @@ func (w *world) kill(c *client) {
 	}
 }
 
+// mourn marks the keys of a claim whose client is dead.
 func (a *actor) mourn() {
 	if a != nil && a.life != nil {
 		a.life.orphan = true

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// A server is a node, and what happens to it.
+// A server is a simulated node with its clock, its process and its faults.
 type server struct {
 	node   vote.Node
 	number int
@@ -23,23 +23,23 @@ type server struct {
 	stepped bool // its clock has jumped: keys may outlive those who work on them
 }
 
-// clock is what the server shows at a true time.
+// clock returns the time by the server's clock at a true time.
 func (s *server) clock(t time.Duration) time.Duration { return s.offset + s.rate.from(t) }
 
-// start is a new process of the server.
+// start starts a new process of the server.
 func (s *server) start() {
 	s.up = true
 	s.runs++
 	s.run = runID(s.number, s.runs)
 }
 
-// votes reports whether it has its vote, and will say so.
+// votes reports whether the node has a vote, and will still have it when it responds.
 func (s *server) votes() bool {
 	r := s.node.Record
 	return !s.dead && r != nil && r.Votes && (r.Run == s.run || r.Trusted != 0)
 }
 
-// without is how many nodes have no vote.
+// without returns how many nodes have no vote.
 func (w *world) without() (n int) {
 	for _, s := range w.nodes {
 		if !s.votes() {
@@ -49,12 +49,12 @@ func (w *world) without() (n int) {
 	return n
 }
 
-// mayLose reports whether a node may lose its vote now: a majority always has it, but in the wild.
+// mayLose reports whether a node may lose its vote now: a majority must keep theirs, except in wild schedules.
 func (w *world) mayLose(s *server) bool {
 	return w.wild || !s.votes() || w.without() < w.rules.Nodes-w.rules.Majority()
 }
 
-// arrives is a request that arrives at a node.
+// arrives handles the arrival of a request at a node.
 func arrives(w *world, e *event) {
 	s := w.nodes[e.node]
 	if !s.up {
@@ -84,7 +84,7 @@ func arrives(w *world, e *event) {
 	}
 }
 
-// reply sends an answer on its way.
+// reply schedules the delivery of a node's response: never, once or more than once.
 func (w *world) reply(e *event, a *vote.Answer) {
 	if e.client == nil {
 		return
@@ -103,7 +103,8 @@ func (w *world) reply(e *event, a *vote.Answer) {
 	}
 }
 
-// refused is a connection to a node that is down: at times that is known at once, at times never.
+// refused handles a request to a node that is down. At times the client gets an error at once, and at times no
+// response.
 func (w *world) refused(e *event) {
 	if w.chance(500) {
 		w.reply(e, &vote.Answer{Code: vote.Failed, Unsent: !e.twice && w.chance(500)})
@@ -112,6 +113,7 @@ func (w *world) refused(e *event) {
 
 // What can happen to a server.
 
+// crash stops a server for the duration down. It keeps its data, loses it, or returns with an old copy.
 func (w *world) crash(s *server, keep bool, down time.Duration) {
 	if !s.up {
 		return
@@ -136,14 +138,14 @@ func (w *world) crash(s *server, keep bool, down time.Duration) {
 	}})
 }
 
-// flush is a loss of data without a restart.
+// flush makes a node lose its data without a restart.
 func (w *world) flush(s *server) {
 	w.saw(losses, "node %d is flushed", s.number)
 	s.broke = w.now
 	s.node = vote.Node{Off: w.off}
 }
 
-// save copies what a server has.
+// save stores a copy of the data of a server, which a later crash may restore.
 func (s *server) save() {
 	if s.node.Record == nil {
 		return
