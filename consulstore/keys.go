@@ -91,8 +91,8 @@ func unreadable(e *entry) error {
 	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionqueue.ErrUnreadable)
 }
 
-// decodeQueue returns the claims of a queue in their order, which is that in which Consul has made their keys. One that
-// can't be read is an error: a queue that is understood in part must not be judged.
+// decodeQueue returns the claims of a queue in the order in which Consul has made their keys. A claim that can't be
+// decoded is an error: no claim may be granted from a queue that is understood only in part.
 func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
 	line := make([]sessionqueue.Entry, len(entries))

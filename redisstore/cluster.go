@@ -239,7 +239,7 @@ func (c *cluster) has(n *node) bool {
 	return c.nodes[n.address] == n
 }
 
-// nodeOf returns the node that keeps a slot, as far as is known.
+// nodeOf returns the node that keeps a slot, as far as is known. If none is known, it reads the cluster's view first.
 func (c *cluster) nodeOf(ctx context.Context, slot int) (*node, error) {
 	if n := c.slots[slot].Load(); n != nil {
 		return n, nil

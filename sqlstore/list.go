@@ -17,12 +17,12 @@ var (
 
 // A PageReader is an Engine that reads many queues with one query, without keeping others from writing.
 type PageReader interface {
-	// ReadPage returns at most so many claims of queues whose names begin with prefix and come after a name in the
-	// database's order: by that order, and by their positions.
+	// ReadPage returns at most most claims of queues whose names begin with prefix and follow after in the database's
+	// order. They are sorted by that order, and then by their positions.
 	ReadPage(ctx context.Context, prefix, after string, most int) ([]Listed, error)
 }
 
-// A Listed is a claim as it was written.
+// A Listed is a claim as it is stored, including one that has expired.
 type Listed struct {
 	store.Entry
 	Newer bool // it is in a format that this program does not read; all else means nothing, but for its name
@@ -31,8 +31,8 @@ type Listed struct {
 // pageSize is how many claims one query reads.
 const pageSize = 500
 
-// Queues implements store.Lister. A queue in which something is to be done, as one with an expired claim, is read by
-// itself.
+// Queues implements store.Lister. A queue that needs a change first, such as one with an expired claim, is read on its
+// own.
 func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 	pages, ok := s.engine.(PageReader)
 	if !ok {

@@ -82,6 +82,7 @@ func settingsOf(options []Option) (s settings) {
 	return s
 }
 
+// openURL is the function that is registered for the URLs of this package.
 func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	s, err := openAt(ctx, at, nil)
 	if err != nil {

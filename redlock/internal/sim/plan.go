@@ -44,7 +44,7 @@ var themes = []theme{
 	sleepers,
 }
 
-// plan makes the schedule: everything that chance decides before it begins.
+// plan draws the schedule: all random choices that are made before the simulation begins.
 func (w *world) plan() {
 	w.rules = vote.Rules{
 		Nodes: []int{3, 3, 3, 5, 5}[w.random.IntN(5)], MaxTTL: maxTTL, DriftPart: drift,
