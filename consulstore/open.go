@@ -287,7 +287,8 @@ func parseToken(at store.Location) (func(context.Context) (string, error), error
 	return nil, nil
 }
 
-// readTokenFile returns the token in a file. An empty file would be no token, and so somebody else's permissions.
+// readTokenFile returns the token in a file. An empty file is an error: without a token, requests would have the
+// permissions of the anonymous user.
 func readTokenFile(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(text))

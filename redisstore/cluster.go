@@ -167,8 +167,8 @@ func (c *cluster) listen(n *node, w *wire) error {
 	return nil
 }
 
-// each visits the masters. One that has got slots while others were visited comes once more, and one that was replaced
-// is no reason to fail: whoever has its place comes next.
+// each calls visit for all masters. A master that acquired slots meanwhile is visited once more. If visit fails for a
+// master that was replaced, that is not an error: the node that replaced it is visited.
 func (c *cluster) each(ctx context.Context, visit func(*node) error) error {
 	var done [slotCount]*node // who kept each slot when it was visited
 	for range maxMoves {

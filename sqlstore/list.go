@@ -97,13 +97,13 @@ func (s *Store) readPage(ctx context.Context, pages PageReader, prefix, after st
 	return claims, call.Outcome(err)
 }
 
-// watchPause is how often an engine is asked whether anything was written.
+// watchPause is the interval at which an engine is polled for changes.
 const watchPause = 100 * time.Millisecond
 
 // A Version counts the writes of other clients and those of this one, and how often the database was opened.
 type Version struct{ Others, Own, Opened int64 }
 
-// A Versioner is an Engine that can tell at next to no cost whether anything was written.
+// A Versioner is an Engine that can report at almost no cost whether anything was written.
 type Versioner interface {
 	// Version returns a value that differs from the last if anything was written in between, by any client.
 	Version(ctx context.Context) (Version, error)

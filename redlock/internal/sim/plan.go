@@ -200,7 +200,8 @@ func (w *world) pick(permille int, values ...int) int {
 	return 0
 }
 
-// planWeather says how messages fare.
+// planWeather draws the conditions of messages: how slow they are, how many are lost or duplicated, and which faults
+// strike just when a node has granted a request.
 func (w *world) planWeather() {
 	switch w.theme {
 	case anything:
