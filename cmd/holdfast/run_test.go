@@ -78,7 +78,9 @@ func TestDefaultStore(t *testing.T) {
 	}
 	d := newDesk(t)
 	d.start("run", "x", "--", "true").exits(0)
-	for path, want := range map[string]os.FileMode{"state/holdfast": 0o700 | os.ModeDir, "state/holdfast/locks.db": 0o600} {
+	for path, want := range map[string]os.FileMode{
+		"state/holdfast": 0o700 | os.ModeDir, "state/holdfast/locks.db": 0o600,
+	} {
 		info, err := os.Stat(d.path(path))
 		if err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)

@@ -3,6 +3,7 @@ package rediswire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -54,6 +55,8 @@ type conn struct {
 	reading  bool   // a caller or the reader reads
 	calm     int    // how many replies in a row were to the only call under way
 	calls    uint64 // how many there were
+	turns    uint64 // how often a caller has taken the reading flag
+	strange  error  // what is wrong with the bytes that were read: no reply can be told from them any more
 
 	in input // for who has the reading flag
 
@@ -68,6 +71,9 @@ const (
 	calmEnough  = 2                    // so many replies in a row make a connection calm
 	slowServer  = -32                  // calm after a caller was interrupted: the next ones would be too
 )
+
+// errSurplus is why a connection ends on which a server has sent more than was requested.
+var errSurplus = fmt.Errorf("%w: a reply that was not requested", ErrShape)
 
 // longAgo is a deadline that ends whatever is under way.
 var longAgo = time.Unix(1, 0)
@@ -117,6 +123,7 @@ func (c *conn) end(why error) {
 	c.mu.Lock()
 	if c.err == nil {
 		c.err = why
+		c.out = nil // nothing may follow a request that was written in part
 		for c.n > 0 {
 			c.pop().finish(why)
 		}
@@ -175,6 +182,7 @@ func (c *conn) exchange(ctx context.Context, r *request) (*call, error) {
 	switch {
 	case reads:
 		own.direct, c.reading = true, true
+		c.turns++
 	case !c.reading:
 		notify(c.toRead)
 	}
@@ -186,10 +194,10 @@ func (c *conn) exchange(ctx context.Context, r *request) (*call, error) {
 	written := c.takeOut()
 	c.mu.Unlock()
 	_, err := c.net.Write(written)
-	c.writes.Unlock()
 	if err != nil {
-		c.lost(err)
+		c.lost(err) // before another caller can write behind a part of a request
 	}
+	c.writes.Unlock()
 	if reads {
 		return c.readOwn(ctx, own, written)
 	}
@@ -341,18 +349,23 @@ func (c *conn) takeOut() []byte {
 
 // received takes n more bytes that were read, and gives complete replies to the calls that they belong to. It returns
 // how many replies there were.
+//
+// After an error it returns the same error each time. Until the connection has ended because of it, another goroutine
+// may read, and would take the bytes that are left for the reply to a later request.
 func (c *conn) received(n int) (replies int, err error) {
 	c.in.end += n
-	for c.err == nil {
-		reply, ok, err := c.in.next()
-		if err != nil || !ok {
-			return replies, err
+	for c.err == nil && c.strange == nil {
+		var reply Reply
+		var ok bool
+		if reply, ok, c.strange = c.in.next(); !ok {
+			break
 		}
 		if reply.kind == '>' {
-			continue // a push, which nobody has subscribed to
+			continue // a push, which no caller has subscribed to
 		}
 		if c.n == 0 {
-			return replies, ErrShape // to nothing that was asked
+			c.strange = errSurplus
+			break
 		}
 		replies++
 		own := c.under[c.first]
@@ -363,7 +376,10 @@ func (c *conn) received(n int) (replies int, err error) {
 			c.pop().finish(nil)
 		}
 	}
-	return replies, nil
+	if c.err == nil && c.strange == nil && c.n == 0 && c.in.begun() {
+		c.strange = errSurplus // its end would come after the next request
+	}
+	return replies, c.strange
 }
 
 // isDead reports whether the connection has ended.
@@ -437,23 +453,29 @@ func (c *conn) read() {
 type watch struct {
 	calls uint64 // how many calls there were at the last tick
 	idle  int    // for how many ticks nothing was called
+	turns uint64 // how often callers had taken the reading flag at the last tick
 	stuck int    // for how many ticks one caller has had the reading flag
 }
 
-// check interrupts a caller that has read since the last tick. It returns false if that has no effect: then the caller
-// can't even write, as over a connection without a buffer to a server that is silent.
+// check interrupts a caller that has read since the last tick, whatever others have called meanwhile. It returns false
+// if that has no effect: then the caller can't even write, as over a connection without a buffer to a server that is
+// silent.
 func (c *conn) check(seen *watch) (alive bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.calls != seen.calls {
+		seen.calls, seen.idle = c.calls, 0
+	} else if !c.reading {
+		seen.idle++
+	}
 	switch {
-	case c.calls != seen.calls:
-		*seen = watch{calls: c.calls}
-	case c.reading:
+	case !c.reading:
+		seen.stuck = 0
+	case c.turns != seen.turns:
+		seen.turns, seen.stuck = c.turns, 0
+	default:
 		c.net.SetReadDeadline(longAgo) //nolint:errcheck // it was tried when the connection was made
 		seen.stuck++
-	default:
-		seen.stuck = 0
-		seen.idle++
 	}
 	return seen.stuck < int(SilenceWithin/tick)
 }
@@ -495,7 +517,7 @@ func (c *conn) readForAll() bool {
 			silentSince = time.Time{}
 		case silentSince.IsZero(): // it has been silent for pingEvery, as an idle server is too
 			silentSince = time.Now()
-			if c.n == 0 {
+			if c.n == 0 && c.err == nil {
 				c.ping()
 			}
 		}
@@ -584,3 +606,6 @@ func (i *input) next() (r Reply, ok bool, err error) {
 	i.start += length
 	return r, err == nil, err
 }
+
+// begun reports whether there is a part of a reply, and not of a push.
+func (i *input) begun() bool { return i.start < i.end && i.buffer[i.start] != '>' }

@@ -9,7 +9,7 @@ import (
 // The greatest sizes that a reply may have. No reply to a store comes near them: a greater one is not from a Redis
 // server.
 const (
-	mostBytes    = 64 << 20 // of one string
+	mostBytes    = 64 << 20 // of the reply
 	mostElements = 1 << 20  // of one array
 	mostDepth    = 16
 )
@@ -43,7 +43,7 @@ func (s *scanner) scan(b []byte) (length int, err error) {
 	for s.left > 0 {
 		line, after, ok := lineAt(b, s.at)
 		if !ok {
-			return 0, nil
+			return 0, tooLong(b)
 		}
 		elements, size, err := head(line)
 		if err != nil {
@@ -51,7 +51,10 @@ func (s *scanner) scan(b []byte) (length int, err error) {
 		}
 		if size >= 0 {
 			if after += size + 2; after > len(b) {
-				return 0, nil
+				return 0, tooLong(b)
+			}
+			if b[after-2] != '\r' || b[after-1] != '\n' {
+				return 0, fmt.Errorf("%w: a string that is longer than its size", ErrShape)
 			}
 		}
 		s.at = after
@@ -63,6 +66,14 @@ func (s *scanner) scan(b []byte) (length int, err error) {
 	length = s.at
 	*s = scanner{}
 	return length, nil
+}
+
+// tooLong returns an error if b is more than a reply may have, and yet not all of one.
+func tooLong(b []byte) error {
+	if len(b) > mostBytes {
+		return fmt.Errorf("%w: more than %d bytes", ErrShape, mostBytes)
+	}
+	return nil
 }
 
 // lineAt returns the line that begins at an index, without its end, and where the next begins.

@@ -71,6 +71,23 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// TestBadReplies: what is not a reply of a Redis server is an error, as soon as that is clear.
+func TestBadReplies(t *testing.T) {
+	endless := make([]byte, mostBytes+1)
+	endless[0] = '+'
+	for name, bytes := range map[string][]byte{
+		"a string that does not end": []byte("$1\r\nabc"),
+		"a kind that does not exist": []byte("?1\r\n"),
+		"a size that is too great":   []byte("$99999999999\r\n"),
+		"a line without an end":      endless,
+	} {
+		in := input{buffer: bytes, end: len(bytes)}
+		if _, ok, err := in.next(); ok || !errors.Is(err, ErrShape) {
+			t.Errorf("%s: %v, want %v", name, err, ErrShape)
+		}
+	}
+}
+
 // FuzzReplies: whatever a server sends, reading it ends in replies, in an error, or in waiting for more.
 func FuzzReplies(f *testing.F) {
 	for _, r := range replies {

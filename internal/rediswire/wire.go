@@ -127,6 +127,9 @@ func (w *Wire) Do(ctx context.Context, command rueidis.Completed) Reply {
 
 // DoAll sends several commands at once.
 func (w *Wire) DoAll(ctx context.Context, commands []rueidis.Completed) []Reply {
+	if len(commands) == 0 {
+		return nil // a call without a reply would never be over
+	}
 	replies := w.link.do(ctx, &request{commands: commands})
 	for i := range replies {
 		w.Heed(&replies[i])

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,8 +37,10 @@ func TestContract(t *testing.T) {
 
 // harness is a file, and a hand on it.
 type harness struct {
-	path  string
-	shell *sql.DB // an operator's, beside the stores
+	path string
+
+	mu    sync.Mutex // cases that do not restart it run in parallel
+	shell *sql.DB    // an operator's, beside the stores
 }
 
 func newHarness(t testing.TB) storetest.Harness {
@@ -52,6 +55,8 @@ func newHarness(t testing.TB) storetest.Harness {
 
 // operator is a connection as a database shell would have it.
 func (h *harness) operator() *sql.DB {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.shell == nil {
 		db, err := sql.Open("sqlite", source(h.path))
 		if err != nil {
