@@ -87,6 +87,7 @@ func isTidy(claims []Listed) bool {
 	return claims[0].State == store.Held && !slices.ContainsFunc(claims, untidy)
 }
 
+// readPage returns the next page of claims. The errors are those of [frame.Call.Outcome].
 func (s *Store) readPage(ctx context.Context, pages PageReader, prefix, after string) ([]Listed, error) {
 	if err := s.frame.Alive(ctx); err != nil {
 		return nil, err

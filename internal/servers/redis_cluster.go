@@ -114,6 +114,7 @@ func (c *RedisClusterServers) join(i int) error {
 	return nil
 }
 
+// replicate makes a node the replica of a master.
 func (c *RedisClusterServers) replicate(replica, master *RedisServer) error {
 	id, err := master.clusterID()
 	if err != nil {

@@ -75,6 +75,7 @@ func passwordFile(path string) Credentials {
 	}
 }
 
+// settingsOf returns the settings that the options make.
 func settingsOf(options []Option) (s settings) {
 	for _, o := range options {
 		o(&s)
