@@ -17,7 +17,7 @@ var (
 
 // A PageReader is an Engine that reads many queues with one query, without keeping others from writing.
 type PageReader interface {
-	// ReadPage returns at most most claims of queues whose names begin with prefix and follow after in the database's
+	// ReadPage returns up to most claims of queues whose names begin with prefix and follow after in the database's
 	// order. They are sorted by that order, and then by their positions.
 	ReadPage(ctx context.Context, prefix, after string, most int) ([]Listed, error)
 }
