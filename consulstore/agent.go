@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// An agent is Consul's HTTP interface, as one client uses it.
+// An agent sends requests to Consul's HTTP interface.
 type agent struct {
 	*settings
 	dialer *dialer
@@ -21,8 +21,8 @@ type agent struct {
 	token  atomic.Pointer[string] // nil: to be read
 }
 
-// How many connections a client has at most. An agent takes 200 from one address unless it is told otherwise. What a
-// blocking query or a renewal needs can't be taken by calls, however many are under way.
+// The numbers of connections that a client has at most. By default an agent accepts 200 from one address. Calls cannot
+// use the connections of blocking queries or renewals, however many are in progress.
 const (
 	callConnections    = 16
 	queryConnections   = maxQueries + 1 // one for the session
@@ -53,8 +53,8 @@ type response struct {
 	index uint64 // of a blocking query
 }
 
-// isMissing reports whether Consul says that there is no such key. Without an index it is something else that has not
-// found a page, such as a proxy.
+// isMissing reports whether the response means that there is no such key. A 404 without an index comes from something
+// else, such as a proxy.
 func (r response) isMissing() bool { return r.code == http.StatusNotFound && r.index > 0 }
 
 // A refusal is a response that is not a result.
@@ -70,7 +70,7 @@ func (r *refusal) Error() string {
 	return r.text
 }
 
-// mayHaveBeenDone reports whether a request that has failed so may have been carried out, or may still be.
+// mayHaveBeenDone reports whether a request that failed with err may have been carried out, or may still be.
 func mayHaveBeenDone(err error) bool {
 	r, refused := errors.AsType[*refusal](err)
 	_, rolledBack := errors.AsType[*failedOp](err)
@@ -86,7 +86,7 @@ func (a *agent) call(ctx context.Context, method, path string, query url.Values,
 	return x.response, x.err
 }
 
-// readToken returns the token of this moment.
+// readToken returns the current token.
 func (a *agent) readToken(ctx context.Context) (*string, error) {
 	if token := a.token.Load(); token != nil {
 		return token, nil
@@ -103,7 +103,8 @@ func (a *agent) readToken(ctx context.Context) (*string, error) {
 	return &token, nil
 }
 
-// forgetToken has a token be read again that Consul has refused. It reports false if it was not refused.
+// forgetToken discards a token that Consul has refused, so that it is read again. It reports false if err is not about
+// the token.
 func (a *agent) forgetToken(token *string, err error) bool {
 	refused, ok := errors.AsType[*refusal](err)
 	if !ok || refused.code != http.StatusForbidden {
@@ -195,9 +196,10 @@ type failedOp struct {
 
 func (f *failedOp) Error() string { return f.what }
 
-// txn does operations in one step, or none of them. One that writes goes through a majority of the servers; one that
-// only reads is answered by a leader that has made sure that it is one. It returns the keys that the operations
-// have found or written, in their order.
+// txn carries out operations in one step, or none of them. A transaction that writes needs a majority of the servers;
+// one that only reads is served by a leader that has verified its leadership. It returns the keys that the operations
+// have read or written, in their order. If it was rolled back, the error is a *failedOp, or a *refusal because of the
+// token.
 func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 	body := make([]struct{ KV op }, len(ops))
 	for i, o := range ops {
@@ -222,7 +224,7 @@ func (a *agent) txn(ctx context.Context, ops ...op) ([]entry, error) {
 	return entries, nil
 }
 
-// A txnResult is what Consul says of a transaction.
+// A txnResult is the body of the response to a transaction.
 type txnResult struct {
 	Results []struct{ KV entry }
 	Errors  []struct {
@@ -243,14 +245,14 @@ func (t *txnResult) failure() error {
 	return &failedOp{first.OpIndex, oneLine(first.What)}
 }
 
-// permissionDenied is what Consul's message about a permission begins with. It goes on with which.
+// permissionDenied is the beginning of Consul's message about a missing permission.
 const permissionDenied = "Permission denied"
 
-// block returns a key, or the keys of a queue, once that has changed since index, and the index to go on with. It
-// returns after a while also if nothing has changed.
+// block returns a key, or the keys of a queue, once that has changed since index, and the index for the next call. It
+// also returns after some time without a change.
 //
-// It is a consistent read: that a key is not there is taken for a proof, and a leader that was deposed, and does not
-// know that yet, may never have heard of it.
+// It is a consistent read: the absence of a key is taken as proof, and a leader that was deposed and does not know it
+// yet may never have received the key.
 func (a *agent) block(ctx context.Context, key string, index uint64) (entries []entry, next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWait+queryWait/16+queryLate)
 	defer cancel()
@@ -270,7 +272,7 @@ func (a *agent) block(ctx context.Context, key string, index uint64) (entries []
 	return entries, r.index, err
 }
 
-// Consul lets a blocking query go on until its wait is over, also when the client has given it up; and adds up to a
+// Consul continues a blocking query until its wait is over, even if the client has cancelled it, and adds up to a
 // sixteenth.
 const (
 	queryWait = 10 * time.Second

@@ -32,13 +32,13 @@ func newDialer(network string, addresses []string, config *tls.Config) *dialer {
 	return d
 }
 
-// dial connects. An address that can't be reached is left for the next one.
+// dial connects. If an address can't be reached, it switches to the next one.
 func (d *dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, _, err := d.connect(ctx)
 	return conn, err
 }
 
-// dialTLS connects over TLS, and demands a certificate for the host that was connected to.
+// dialTLS connects over TLS, and verifies the certificate for the host that was connected to.
 func (d *dialer) dialTLS(ctx context.Context, _, _ string) (net.Conn, error) {
 	raw, address, err := d.connect(ctx)
 	if err != nil {
@@ -89,8 +89,8 @@ func (d *dialer) next(from int) {
 	}
 }
 
-// host returns what package net/http is to take for the host, by which it counts connections: those that hang at an
-// address that was left must not keep others from being made.
+// host returns the host by which package net/http counts connections. It changes whenever the dialer leaves an address,
+// so that connections that hang there do not prevent new ones.
 func (d *dialer) host() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

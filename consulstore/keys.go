@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// keySpace is where everything of one prefix is.
+// A keySpace makes the keys of one tenant.
 type keySpace struct {
 	queues   string // of a queue are the keys under queues + its name, escaped, + a slash
 	sessions string
 	id       string
 }
 
-// root is what all keys begin with.
+// root is the prefix of all keys.
 const root = "holdfast/"
 
 // newKeySpace returns the keys of the tenant with a prefix.
@@ -31,16 +31,16 @@ func newKeySpace(prefix string) keySpace {
 	return keySpace{queues: tenant + "line/", sessions: tenant + "session/", id: tenant + "id"}
 }
 
-// queue returns what the keys of a queue begin with.
+// queue returns the prefix of the keys of a queue.
 func (k keySpace) queue(name string) string { return k.queues + escape(name) + "/" }
 
-// isQueue reports whether this is what the keys of a queue begin with, and no key.
+// isQueue reports whether key is the prefix of a queue, rather than a key.
 func isQueue(key string) bool { return strings.HasPrefix(key, root) && strings.HasSuffix(key, "/") }
 
 // claim returns the key of a claim.
 func (k keySpace) claim(name string, id store.ID) string { return k.queue(name) + id.String() }
 
-// name returns the name of a queue, by what its keys begin with.
+// name returns the name of the queue with this prefix. It reports false if it is not one.
 func (k keySpace) name(line string) (string, bool) {
 	rest, ok := strings.CutPrefix(line, k.queues)
 	if !ok {
@@ -50,7 +50,7 @@ func (k keySpace) name(line string) (string, bool) {
 	return name, err == nil && k.queue(name) == line
 }
 
-// unescaped writes what url.QueryEscape has left, or not written as %XX.
+// unescaped completes the result of url.QueryEscape: it writes ~ and spaces as %XX.
 var unescaped = strings.NewReplacer("~", "%7E", "+", "%20")
 
 // escape writes a name as one component of a key, with ~XX for what is not a letter, a digit or one of - _ and a dot. A
@@ -64,12 +64,12 @@ func escape(name string) string {
 	return strings.ReplaceAll(escaped, "%", "~")
 }
 
-// encodeValue writes the value of a claim's key: the format, the claim's demand, and data.
+// encodeValue returns the value of a claim's key: the format, the claim's demand, and data.
 func encodeValue(ask store.Demand, data string) string {
 	return sessionqueue.Format + sessionqueue.EncodeDemand(ask) + " " + strings.TrimPrefix(data, sessionqueue.Format)
 }
 
-// decodeValue reads what encodeValue has written.
+// decodeValue parses the result of encodeValue.
 func decodeValue(e *entry) (ask store.Demand, data string, err error) {
 	version, rest, _ := strings.Cut(string(e.Value), " ")
 	if number := strings.TrimSpace(sessionqueue.Format); version != number {
@@ -91,8 +91,8 @@ func unreadable(e *entry) error {
 	return fmt.Errorf("the key %s %w", store.Quote(e.Key), sessionqueue.ErrUnreadable)
 }
 
-// decodeQueue returns the claims of a queue in their order, which is that in which Consul has made their keys. One that
-// can't be read is an error: a queue that is understood in part must not be judged.
+// decodeQueue returns the claims of a queue in the order in which Consul has made their keys. A claim that can't be
+// decoded is an error: no claim may be granted from a queue that is understood only in part.
 func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
 	line := make([]sessionqueue.Entry, len(entries))

@@ -23,7 +23,7 @@ func init() {
 	store.Register("consuls", open)
 }
 
-// DefaultNode is the node of the catalog that sessions belong to if none is given.
+// DefaultNode is the node of the catalog that sessions belong to if none is set.
 const DefaultNode = "holdfast"
 
 // settings are what options and parameters of the URL set.
@@ -48,8 +48,8 @@ type Option func(*settings)
 // WithPrefix separates tenants: stores with different prefixes never see each other's names.
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// WithTTL sets the ttl of the session, and so the ttl of every lock. The default is DefaultTTL. Consul takes 10s or
-// more, unless its session_ttl_min says otherwise.
+// WithTTL sets the ttl of the session, and so the ttl of every lock. The default is DefaultTTL. Consul accepts 10s or
+// more, unless its session_ttl_min is configured otherwise.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
 // WithPlainMode keeps locks as Consul's own tools keep them: see the package's documentation. A prefix is put before
@@ -72,17 +72,18 @@ func WithToken(token string) Option {
 	return WithCredentials(func(context.Context) (string, error) { return token, nil })
 }
 
-// WithCredentials has requests use the token that read returns, for tokens that change. read is called when the store
+// WithCredentials makes requests use the token that read returns, for tokens that change. read is called when the store
 // is opened, and whenever Consul has refused the last token.
 func WithCredentials(read func(context.Context) (token string, err error)) Option {
 	return func(s *settings) { s.credentials = read }
 }
 
-// WithTLS has connections use TLS.
+// WithTLS makes connections use TLS.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
-// Open connects to an agent or a server, given as host:port, host, or unix:///path/to/socket. If there are several, the
-// next one is taken when one can't be reached or does not respond.
+// Open returns a store on an agent or a server, given as host:port, host, or unix:///path/to/socket. If there are
+// several, the store switches to the next when one can't be reached or does not respond. The error is a *store.Fault if
+// Consul fails, that of ctx, or about an invalid option.
 func Open(ctx context.Context, addresses []string, options ...Option) (*Store, error) {
 	set, err := newSettings(addresses, options...)
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *settings) defaultPort() string {
 	return "8500"
 }
 
-// check completes the settings, and refuses what can't be meant.
+// check sets defaults, and returns an error if a setting is invalid.
 func (s *settings) check() error {
 	s.ttl, s.node = cmp.Or(s.ttl, DefaultTTL), cmp.Or(s.node, DefaultNode)
 	host, err := os.Hostname()
@@ -144,7 +145,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// start makes a store, and begins its session.
+// start returns a store, and begins its session.
 func start(ctx context.Context, set *settings) (*Store, error) {
 	c := newConsul(newFrame(set), set)
 	return begin(ctx, c, newMode(c))
@@ -268,7 +269,7 @@ func parse(at store.Location) (addresses []string, options []Option, err error) 
 	return addresses, options, nil
 }
 
-// parseToken returns where the token of a URL comes from. It is nil if the URL does not have one.
+// parseToken returns the function that reads the token of a URL, or nil if the URL has none.
 func parseToken(at store.Location) (func(context.Context) (string, error), error) {
 	token, _ := at.User.Password()
 	file := at.Query.Get("token-file")
@@ -287,7 +288,8 @@ func parseToken(at store.Location) (func(context.Context) (string, error), error
 	return nil, nil
 }
 
-// readTokenFile returns the token in a file. An empty file would be no token, and so somebody else's permissions.
+// readTokenFile returns the token in a file. An empty file is an error: without a token, requests would have the
+// permissions of the anonymous user.
 func readTokenFile(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	token := strings.TrimSpace(string(text))

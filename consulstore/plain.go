@@ -15,9 +15,9 @@ import (
 )
 
 // plainMode keeps each lock as Consul's own tools do, in one key that the holder's session has locked. It implements
-// store.Store, but for what needs a queue. The package's documentation says what holds.
+// store.Store, except for what needs a queue. The package documentation describes its guarantees.
 //
-// Consul knows nothing of claims that wait. They are bids in this client, and try again when the key has changed.
+// Consul knows nothing of claims that wait. They are bids in this client, which try again when the key has changed.
 type plainMode struct {
 	*consul
 	identity string
@@ -30,7 +30,7 @@ type plainMode struct {
 	pending map[store.ID]*bid // what is to be released
 }
 
-// A bid is a claim of this client. What may change is guarded by the mutex.
+// A bid is a claim of this client. Its mutable fields are guarded by the mutex.
 type bid struct {
 	id      store.ID
 	key     string
@@ -105,7 +105,7 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	return status, err
 }
 
-// join bids until that is neither refused by what changes meanwhile, nor fails.
+// join bids until the outcome is known. It repeats a bid whose session or key has changed meanwhile.
 func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, status store.Status, err error) {
 	for range bidTries {
 		if b, err = p.newBid(ctx, c); err != nil {
@@ -118,7 +118,8 @@ func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, status st
 	return b, status, err
 }
 
-// newBid returns the bid of a claim that joins, which may be there. What is left of one from before is released first.
+// newBid returns the bid of a claim that joins, which may exist already. If an earlier bid of the claim is still to be
+// released, that is done first.
 func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
 	p.mu.Lock()
 	left := p.pending[c.ID]
@@ -138,7 +139,8 @@ func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
 	return b, nil
 }
 
-// giveUp is for a bid that was not joined. What may still land is made void; where that fails, the error is not final.
+// giveUp ends a bid whose Join failed, and returns the error for the caller. Requests in flight are made void; if that
+// fails, the error is not final.
 func (p *plainMode) giveUp(call *frame.Call, b *bid, err error) error {
 	if err != nil && !store.Final(err) {
 		p.releaseLater(b)
@@ -150,7 +152,7 @@ func (p *plainMode) giveUp(call *frame.Call, b *bid, err error) error {
 	return err
 }
 
-// Keep implements store.Store. What is held is confirmed; what waits tries again.
+// Keep implements store.Store. It confirms claims that are held, and tries again for claims that wait.
 func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
 	limit, err := p.frame.CheckAll(ctx, cs)
 	if err != nil || len(cs) == 0 {
@@ -203,7 +205,8 @@ func (p *plainMode) sort(cs []store.Claim) (held []*bid, waiting []int) {
 	return held, waiting
 }
 
-// bidAgain lets a claim try that waits. It is Gone if its session is. An error that concerns it alone is its own.
+// bidAgain tries again for a claim that waits. The claim is Gone if its session has ended. An error that concerns only
+// this claim is set in its status.
 func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, status *store.Status) (err error) {
 	for range bidTries {
 		p.mu.Lock()
@@ -222,7 +225,7 @@ func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, status *store.
 	return err
 }
 
-// confirm finds out which of these bids still have their keys.
+// confirm determines which of these bids still have their keys.
 func (p *plainMode) confirm(ctx context.Context, held []*bid) error {
 	for len(held) > 0 {
 		batch := held[:min(len(held), maxUpdates)]
@@ -277,7 +280,7 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 	return call.Outcome(p.release(call.Context, b))
 }
 
-// checkAgent is a Leave that has nothing to release: it says what Consul says.
+// checkAgent is a Leave that has nothing to release: it returns only the errors of Consul.
 func (p *plainMode) checkAgent(ctx context.Context, limit time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -288,7 +291,8 @@ func (p *plainMode) checkAgent(ctx context.Context, limit time.Duration) error {
 	return call.Outcome(err)
 }
 
-// Queue implements store.Store. It shows the holder alone. Of one that is not Holdfast's it shows what its key says.
+// Queue implements store.Store. It returns the holder alone. For a holder that is not Holdfast's it returns what its
+// key contains.
 func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error) {
 	line := store.Queue{Name: name}
 	call, err := p.begin(ctx, name, frame.AskTimeout)
@@ -303,7 +307,7 @@ func (p *plainMode) Queue(ctx context.Context, name string) (store.Queue, error)
 	return line, call.Outcome(err)
 }
 
-// Break implements store.Store. It deletes the key as it was when it was given this ticket.
+// Break implements store.Store. It deletes the key only if it still has the index that is this ticket.
 func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error {
 	call, err := p.begin(ctx, name, frame.AskTimeout)
 	if err != nil {
@@ -324,7 +328,7 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 	return call.Outcome(err)
 }
 
-// Names implements store.Store: it cannot. To find the locks among all keys of a Consul is no request to be made.
+// Names returns ErrUnsupported: finding the locks would mean reading all keys of Consul.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		yield(
@@ -335,7 +339,7 @@ func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	}
 }
 
-// begin checks an operation and begins it. In plain mode a name is a key, and Holdfast's own are no locks.
+// begin checks an operation and begins it. In plain mode a name is a key, and Holdfast's own keys are refused.
 func (p *plainMode) begin(ctx context.Context, name string, limit time.Duration) (frame.Call, error) {
 	if key := p.key(name); strings.HasPrefix(key, root) {
 		return frame.Call{}, fmt.Errorf("%w: in plain mode a name is a key, and what begins with %q is holdfast's own",
@@ -344,7 +348,7 @@ func (p *plainMode) begin(ctx context.Context, name string, limit time.Duration)
 	return p.frame.Begin(ctx, name, limit)
 }
 
-// key is where the lock of a name is.
+// key returns the key of the lock with a name.
 func (p *plainMode) key(name string) string { return p.prefix + name }
 
 // find returns the bid of a claim, or nil. The mutex is locked.
@@ -355,7 +359,7 @@ func (p *plainMode) find(c *store.Claim) *bid {
 	return nil
 }
 
-// held is the status of a bid that is held.
+// held returns the status of a bid that is held.
 func (b *bid) held() store.Status {
 	return store.Status{State: store.Held, Ticket: b.ticket, Until: b.session.Until(), Ahead: -1}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// lockFlag is what Consul's own tools mark the key of a lock with.
+// lockFlag is the flag with which Consul's own tools mark the key of a lock.
 const lockFlag = 0x2ddccbc058a50c18
 
 // A plainValue is the value of a lock's key, for operators.
@@ -29,7 +29,7 @@ func (p *plainMode) value(c *store.Claim) string {
 	return frame.Encode(sessionqueue.Format, plainValue{c.ID, frame.NewRecord(c, p.ttl, time.Now(), time.Time{})})
 }
 
-// decodePlain reads a value. That of another program has no meaning here.
+// decodePlain parses a value. That of another program is a zero plainValue.
 func decodePlain(e *entry) (v plainValue) {
 	text, ok := strings.CutPrefix(string(e.Value), sessionqueue.Format)
 	if !ok || json.Unmarshal([]byte(text), &v) != nil || v.Owner == nil {
@@ -60,21 +60,21 @@ func (p *plainMode) read(ctx context.Context, key string) (*entry, error) {
 }
 
 const (
-	// bidTries is how often a bid is made while its session or its key changes.
+	// bidTries bounds the attempts of a bid while its session or its key changes.
 	bidTries = 20
-	// delayPause is when a bid is made again that was refused because of another session's lock-delay.
+	// delayPause is the pause after a bid that was refused because of another session's lock-delay.
 	delayPause = time.Second
 )
 
-// An outcome is what came of a bid.
+// An outcome is the result of a bid.
 type outcome struct {
 	taken   bool
 	index   uint64 // of the key: the ticket if it was taken; 0: not known
 	delayed bool   // nobody has the lock, and Consul gives it to nobody for a while
 }
 
-// bid tries to take the lock, and has the claim wait if it can't. A claim that was refused as a Try is Gone. The error
-// is ErrAgain if its session or its key has changed meanwhile.
+// bid tries to acquire the lock, and makes the claim wait if it can't. A Try that is refused is Gone. The error is
+// ErrAgain if the session or the key has changed meanwhile.
 func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (status store.Status, err error) {
 	end, err := b.begin(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (status sto
 	return p.wait(b, ses, got)
 }
 
-// begin waits until nothing else is under way for a bid: to lock its key, or to release it.
+// begin waits until no other request to lock or release the key of the bid is in progress. The error is that of ctx.
 func (b *bid) begin(ctx context.Context) (end func(), err error) {
 	select {
 	case b.busy <- struct{}{}:
@@ -131,7 +131,7 @@ func (p *plainMode) isHeld(b *bid) bool {
 	return b.state == store.Held
 }
 
-// again reports where a bid stands that was held.
+// again returns the status of a bid that was held.
 func (p *plainMode) again(ctx context.Context, b *bid) (status store.Status, err error) {
 	if err = p.confirm(ctx, []*bid{b}); err == nil {
 		err = p.sessions.Freshen(ctx, b.session)
@@ -150,7 +150,7 @@ func (p *plainMode) stands(b *bid, ses *frame.Session[*session]) error {
 	return nil
 }
 
-// reserve has b be the one of this client's bids that may have the key. It reports false if another one is.
+// reserve makes b the only bid of this client that may have the key. It reports false if another bid is that.
 func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) (free bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *plainMode) hold(b *bid, ses *frame.Session[*session], ticket uint64) (s
 	return b.held(), nil
 }
 
-// take locks the key if it is free. The index of that is the ticket.
+// take locks the key if it is free. The modify index of that write is the ticket.
 func (p *plainMode) take(
 	ctx context.Context, b *bid, ses *frame.Session[*session], c *store.Claim,
 ) (got outcome, err error) {
@@ -243,7 +243,7 @@ func (p *plainMode) locked(b *bid, index uint64) {
 	b.ticket = index
 }
 
-// wait has a bid wait until its key is another than it was found to be, or this client's other bid for it has left.
+// wait makes a bid wait until its key differs from what was found, or until this client's other bid for it has left.
 func (p *plainMode) wait(b *bid, ses *frame.Session[*session], found outcome) (store.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -273,7 +273,7 @@ func (p *plainMode) Changed(_ *session, w sessionqueue.Watch, _ bool) {
 	p.wake(w.Key)
 }
 
-// wake has the bids for a key try again. The mutex is locked.
+// wake pushes for the bids that wait for a key, so that they try again. The mutex is locked.
 func (p *plainMode) wake(key string) {
 	for _, b := range p.bids {
 		if b.key == key && b.state == store.Waiting {
@@ -285,8 +285,8 @@ func (p *plainMode) wake(key string) {
 // Over implements events.
 func (p *plainMode) Over(in *session) { p.sessions.OverAt(in) }
 
-// loseBids forgets everything that went with its session. The mutex is locked. A session that Consul may still have is
-// ended only when its holders can't believe in it any more.
+// loseBids removes all bids of a session that was lost. The mutex is locked. If Consul may still have the session, it
+// is ended only when its holders can't believe in it any more.
 func (p *plainMode) loseBids(lost *frame.Session[*session]) {
 	clear(p.owners)
 	clear(p.pending)
@@ -319,7 +319,7 @@ func (p *plainMode) forget(b *bid) {
 	p.drop(b)
 }
 
-// drop forgets a bid that Consul has nothing of. Another one of this client may try now.
+// drop removes a bid that has no key in Consul. Another bid of this client may try now.
 func (p *plainMode) drop(b *bid) {
 	b.state = store.Gone
 	if p.bids[b.id] == b {
@@ -340,7 +340,7 @@ func (p *plainMode) drop(b *bid) {
 	}
 }
 
-// releaseLater notes that a bid is to be released when Consul responds again.
+// releaseLater makes the release of a bid pending.
 func (p *plainMode) releaseLater(b *bid) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -353,7 +353,8 @@ func (p *plainMode) releaseLater(b *bid) {
 	}
 }
 
-// release takes from a bid what it has, or may come to have. What fails is done later.
+// release releases the key that a bid has, or that a request in flight may lock for it. If that fails, the release is
+// pending.
 func (p *plainMode) release(ctx context.Context, b *bid) error {
 	end, err := b.begin(ctx)
 	if err == nil {
@@ -373,8 +374,8 @@ func (p *plainMode) release(ctx context.Context, b *bid) error {
 
 // unlock deletes the key of a bid. Requests of the bid that may still land are made void first.
 //
-// All bids of a client have one session. So a delete must not ask for that alone: it can land late, when another bid
-// has the key. It asks for the index at which the key was locked.
+// All bids of a client have one session. So a delete must not be conditional on the session alone: it can arrive late,
+// when another bid has the key. It is conditional on the index at which the key was locked.
 func (p *plainMode) unlock(ctx context.Context, b *bid) (err error) {
 	p.mu.Lock()
 	in, index, unsure, owns := b.session, b.ticket, b.unsure, p.owners[b.key] == b
@@ -401,7 +402,7 @@ func (p *plainMode) unlock(ctx context.Context, b *bid) (err error) {
 	return err
 }
 
-// releasePending releases what could not be released when that was asked for. It runs in one goroutine at a time.
+// releasePending carries out the pending releases. It runs in one goroutine at a time.
 func (p *plainMode) releasePending() error {
 	p.mu.Lock()
 	pending := slices.Collect(maps.Values(p.pending))
@@ -414,7 +415,7 @@ func (p *plainMode) releasePending() error {
 	return sessionqueue.Each(pending, func(b *bid) error { return p.release(ctx, b) })
 }
 
-// afterRenewal cleans up after what has failed, whenever the session has been renewed.
+// afterRenewal retries pending releases after a renewal that succeeded.
 func (p *plainMode) afterRenewal(err error) {
 	if err == nil {
 		p.releases.Request()

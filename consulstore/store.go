@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// DefaultTTL is the ttl of a session for which none is given.
+// DefaultTTL is the ttl of a session if none is set.
 const DefaultTTL = 15 * time.Second
 
-// MaxTTL is the greatest ttl of a session that Consul takes.
+// MaxTTL is the greatest ttl of a session that Consul accepts.
 const MaxTTL = 24 * time.Hour
 
 // A Store is one client's session in Consul. It implements store.Store.
@@ -20,11 +20,11 @@ type Store struct {
 	mode
 }
 
-// A mode is what is made of keys and sessions: a queue of claims, or one key for each lock.
+// A mode implements locks with keys and sessions: by a queue of claims, or by one key for each lock.
 type mode interface {
 	store.Store
 
-	// start begins the mode's session, and has it be renewed from then on. It returns ErrClosed after Close.
+	// start begins the mode's session and its renewal. It returns ErrClosed after Close.
 	start(ctx context.Context, identity string) error
 }
 
@@ -81,7 +81,7 @@ func (m *queueMode) Abilities() store.Abilities {
 	return able
 }
 
-// abilities are those that both modes have.
+// abilities returns the abilities that both modes have.
 func (c *consul) abilities() store.Abilities {
 	return store.Abilities{
 		Store:      c.frame.Name,

@@ -235,7 +235,7 @@ func (s *Store) answered(q *question, read results, revision int64) bool {
 	return true
 }
 
-// judged sets the state of c from its queue at a revision, in which ahead claims are ahead of c.
+// judged sets the state of c from its queue at a revision, in which that many claims are ahead of c.
 func (s *Store) judged(c *claim, l *sharedLine, ahead int, revision int64) {
 	if ahead > len(l.entries) {
 		c.unknown = l.err

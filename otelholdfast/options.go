@@ -40,7 +40,7 @@ func WithNameAttribute(f func(name string) string) Option {
 	return func(c *config) { c.name = f; c.wrong("NameAttribute(nil)", f == nil) }
 }
 
-// wrong notes an error about an option if is is true. The first error counts.
+// wrong notes an error about an option if the condition holds. The first error counts.
 func (c *config) wrong(option string, is bool) {
 	if is && c.err == nil {
 		c.err = fmt.Errorf("%w: %s", holdfast.ErrBadOption, option)

@@ -167,8 +167,8 @@ func (c *cluster) listen(n *node, w *wire) error {
 	return nil
 }
 
-// each visits the masters. One that has got slots while others were visited comes once more, and one that was replaced
-// is no reason to fail: whoever has its place comes next.
+// each calls visit for all masters. A master that acquired slots meanwhile is visited once more. If visit fails for a
+// master that was replaced, that is not an error: the node that replaced it is visited.
 func (c *cluster) each(ctx context.Context, visit func(*node) error) error {
 	var done [slotCount]*node // who kept each slot when it was visited
 	for range maxMoves {
@@ -239,7 +239,7 @@ func (c *cluster) has(n *node) bool {
 	return c.nodes[n.address] == n
 }
 
-// nodeOf returns the node that keeps a slot, as far as is known.
+// nodeOf returns the node that keeps a slot, as far as is known. If none is known, it reads the cluster's view first.
 func (c *cluster) nodeOf(ctx context.Context, slot int) (*node, error) {
 	if n := c.slots[slot].Load(); n != nil {
 		return n, nil

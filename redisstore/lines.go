@@ -306,7 +306,7 @@ func (s *lines) keepHeard(ctx context.Context, b batch) []store.Status {
 	return standings
 }
 
-// keep runs keep.lua, each time for at most most claims, and returns their statuses. A status has an Err if its claim
+// keep runs keep.lua, with up to most claims in each run, and returns their statuses. A status has an Err if its claim
 // could not be kept.
 func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 	parts := b.parts(most)
@@ -334,7 +334,7 @@ func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 	return standings
 }
 
-// parts divides the batch into batches of at most most claims.
+// parts divides the batch into batches of up to most claims.
 func (b batch) parts(most int) (parts []batch) {
 	if len(b.claims) <= most {
 		return []batch{b}

@@ -23,7 +23,8 @@ func init() {
 }
 
 // Open opens the store at a URL, as the package documentation describes it, with connections of its own. Options are
-// applied after the parameters of the URL. No error of Open shows a password.
+// applied after the parameters of the URL. The error is about the URL or an option, that of ctx, or a *store.Fault if
+// the server cannot be reached or cannot keep locks. No error shows a password.
 func Open(ctx context.Context, url string, options ...Option) (*Store, error) {
 	at, err := store.ParseLocation(url)
 	if err != nil {

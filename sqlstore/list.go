@@ -17,12 +17,12 @@ var (
 
 // A PageReader is an Engine that reads many queues with one query, without keeping others from writing.
 type PageReader interface {
-	// ReadPage returns at most so many claims of queues whose names begin with prefix and come after a name in the
-	// database's order: by that order, and by their positions.
+	// ReadPage returns up to most claims of queues whose names begin with prefix and follow after in the database's
+	// order. They are sorted by that order, and then by their positions.
 	ReadPage(ctx context.Context, prefix, after string, most int) ([]Listed, error)
 }
 
-// A Listed is a claim as it was written.
+// A Listed is a claim as it is stored, including one that has expired.
 type Listed struct {
 	store.Entry
 	Newer bool // it is in a format that this program does not read; all else means nothing, but for its name
@@ -31,8 +31,8 @@ type Listed struct {
 // pageSize is how many claims one query reads.
 const pageSize = 500
 
-// Queues implements store.Lister. A queue in which something is to be done, as one with an expired claim, is read by
-// itself.
+// Queues implements store.Lister. A queue that needs a change first, such as one with an expired claim, is read on its
+// own.
 func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 	pages, ok := s.engine.(PageReader)
 	if !ok {
@@ -87,6 +87,7 @@ func isTidy(claims []Listed) bool {
 	return claims[0].State == store.Held && !slices.ContainsFunc(claims, untidy)
 }
 
+// readPage returns the next page of claims. The errors are those of [frame.Call.Outcome].
 func (s *Store) readPage(ctx context.Context, pages PageReader, prefix, after string) ([]Listed, error) {
 	if err := s.frame.Alive(ctx); err != nil {
 		return nil, err
@@ -97,13 +98,13 @@ func (s *Store) readPage(ctx context.Context, pages PageReader, prefix, after st
 	return claims, call.Outcome(err)
 }
 
-// watchPause is how often an engine is asked whether anything was written.
+// watchPause is the interval at which an engine is polled for changes.
 const watchPause = 100 * time.Millisecond
 
 // A Version counts the writes of other clients and those of this one, and how often the database was opened.
 type Version struct{ Others, Own, Opened int64 }
 
-// A Versioner is an Engine that can tell at next to no cost whether anything was written.
+// A Versioner is an Engine that can report at almost no cost whether anything was written.
 type Versioner interface {
 	// Version returns a value that differs from the last if anything was written in between, by any client.
 	Version(ctx context.Context) (Version, error)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// A client is one session in ZooKeeper: the library's client, which is not allowed to outlive its session. By itself
-// the library begins another one when the first has expired, and sends what was left in its queue under that.
+// A client is one session in ZooKeeper. It wraps the library's client, which must not outlive its session: by itself,
+// the library begins another session when the first has expired, and sends the requests left in its queue under that.
 type client struct {
 	conn     *zk.Conn
 	settings *settings
@@ -47,21 +47,21 @@ type client struct {
 	expired  bool
 }
 
-// Pauses between attempts to connect when no server takes the session.
+// The pauses between attempts to connect when no server accepts the session.
 const (
 	leastPause = 20 * time.Millisecond
 	mostPause  = 500 * time.Millisecond
 )
 
-// events is told what happens to a client and to the nodes that it watches. Its methods don't block. A
-// sessionqueue.Store is that.
+// events receives what happens to a client and to the nodes that it watches. Its methods don't block. A
+// sessionqueue.Store implements it.
 type events interface {
 	Reconnected()
 	Over(*client)
 	Changed(c *client, w sessionqueue.Watch, deleted bool)
 }
 
-// connect begins a session.
+// connect begins a session, and returns its client.
 func connect(ctx context.Context, set *settings, told events) (*client, error) {
 	c := &client{settings: set, lag: set.tick, tls: set.tls, changed: make(chan struct{})}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -98,7 +98,7 @@ func connect(ctx context.Context, set *settings, told events) (*client, error) {
 	return c, nil
 }
 
-// silent is the library's logger: what fails is returned.
+// silent is the library's logger. It logs nothing, since failures are returned as errors.
 type silent struct{}
 
 // Printf implements zk.Logger.
@@ -116,7 +116,8 @@ func (c *client) Len() int { return len(c.hosts) }
 // Connected implements zk.HostProvider.
 func (c *client) Connected() {}
 
-// Next implements zk.HostProvider. retryStart has the library look whether it was closed, and wait for a second.
+// Next implements zk.HostProvider. If retryStart is true, the library checks whether it was closed, and waits for a
+// second.
 func (c *client) Next() (server string, retryStart bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +126,7 @@ func (c *client) Next() (server string, retryStart bool) {
 	return server, c.life.Err() != nil
 }
 
-// dial opens a link. After the end of the session there is none: the library would begin another session over it.
+// dial opens a connection. It fails after the end of the session: the library would begin another session over it.
 func (c *client) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	c.mu.Lock()
 	c.attempts++
@@ -154,6 +155,8 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 	return c.dialed, nil
 }
 
+// dialTLS opens a connection, over TLS if that is configured. The error wraps errHandshake if only the handshake
+// failed.
 func (c *client) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	if c.tls == nil {
 		return new(net.Dialer).DialContext(ctx, network, address)
@@ -165,8 +168,8 @@ func (c *client) dialTLS(ctx context.Context, network, address string) (net.Conn
 	return conn, err
 }
 
-// fail notes that a server could not be reached, or did not take the session. Of one round, the latter says more. The
-// mutex is locked.
+// fail notes that a server could not be reached, or did not accept the session. If both happen in one round of all
+// servers, the latter is kept. The mutex is locked.
 func (c *client) fail(err error) {
 	if c.failures%len(c.hosts) == 0 || !errors.Is(c.failure, errNoSession) {
 		c.failure = err
@@ -175,12 +178,13 @@ func (c *client) fail(err error) {
 	c.notify()
 }
 
-// notify wakes those who wait for a change. The mutex is locked.
+// notify wakes the goroutines that wait for a change. The mutex is locked.
 func (c *client) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
+// connected notes that a server has accepted the session over the last connection.
 func (c *client) connected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,6 +192,7 @@ func (c *client) connected() {
 	c.notify()
 }
 
+// disconnected notes that the connection has ended, or that a server did not accept the session over it.
 func (c *client) disconnected() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,6 +204,7 @@ func (c *client) disconnected() {
 	c.notify()
 }
 
+// expire notes that the session has ended.
 func (c *client) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +220,8 @@ var (
 	errCut       = errors.New("the connection was closed")
 )
 
-// await waits for a connection, and gives up when every server was tried since. The error is ErrOver if the session is.
+// await waits for a connection. It returns ErrOver if the session has ended, the error of ctx, or the last failure when
+// every server was tried since the call.
 func (c *client) await(ctx context.Context) error {
 	for before := -1; ; {
 		c.mu.Lock()
@@ -240,11 +247,11 @@ func (c *client) await(ctx context.Context) error {
 	}
 }
 
-// callTries is how often a call is tried whose connection was closed meanwhile: a server does that to what it takes for
-// too long.
+// callTries bounds the attempts of a call whose connection is closed meanwhile: a server closes connections on which a
+// request takes too long.
 const callTries = 5
 
-// call has the library do f, which knows no context, and may be done twice. What was given up may still be done later.
+// call runs f, which has no context and may be carried out twice. If ctx ends first, f may still be carried out later.
 func call[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)) (result T, err error) {
 	for range callTries {
 		logins := c.logins.count.Load()
@@ -255,7 +262,7 @@ func call[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)) (r
 	return result, err
 }
 
-// callOnce is call for what must not be done twice.
+// callOnce is call for an f that must not be carried out twice.
 func callOnce[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)) (result T, err error) {
 	if err := c.await(ctx); err != nil {
 		return result, err
@@ -280,7 +287,7 @@ func callOnce[T any](ctx context.Context, c *client, f func(*zk.Conn) (T, error)
 	}
 }
 
-// request is call for what has no result.
+// request is call for an f without a result.
 func request(ctx context.Context, c *client, f func(*zk.Conn) error) error {
 	_, err := call(ctx, c, func(conn *zk.Conn) (struct{}, error) { return struct{}{}, f(conn) })
 	return err
@@ -295,8 +302,9 @@ type failedOp struct {
 func (f *failedOp) Error() string { return f.err.Error() }
 func (f *failedOp) Unwrap() error { return f.err }
 
-// multi does operations in one step, or none of them. Only a majority of the servers can do that, also if they write
-// nothing. It returns as of when the leader knows that the session lives, which is zero if that is not certain.
+// multi carries out operations in one step, or none of them. Only a majority of the servers can do that, even if they
+// write nothing. alive is the time as of which the leader knows that the session lives; it is zero if that is not
+// certain. If an operation was refused, the error is a *failedOp.
 func (c *client) multi(ctx context.Context, ops ...any) (results []zk.MultiResponse, alive time.Time, err error) {
 	logins := c.logins.count.Load()
 	results, alive, err = c.multiOnce(ctx, ops...)
@@ -319,19 +327,20 @@ func (c *client) multiOnce(ctx context.Context, ops ...any) (results []zk.MultiR
 	return nil, time.Time{}, err
 }
 
-// A proof is what a request proves that a majority has carried out.
+// A proof is what the client knows to be reported to the leader once a request has been carried out.
 type proof struct {
 	link  *link     // over which it was sent; nil: none
 	alive time.Time // as of when the leader knows then that the session lives
 }
 
-// proof returns what a request proves that is sent now.
+// proof returns the proof of a request that is sent now.
 //
-// The leader expires a session by what it knows of it, and the server that the client is connected with may know more:
-// it reports its sessions to the leader every half tick, and between reports not even a request that it forwards
-// extends them. But it forwards requests and reports over one connection. So what the server had received a lag before
-// the client sent a request that the leader has carried out was reported before it, if a server reports within the lag.
-// That it had received something is known from its response.
+// The leader expires a session by its own knowledge, and the server that the client is connected to may know more: it
+// reports its sessions to the leader every half tick, and between reports not even a request that it forwards extends
+// them. But it forwards requests and reports over one connection. Suppose that the client sends a request and the
+// leader has carried it out. Then everything that the server had received one lag before the request was sent has been
+// reported to the leader, if a server reports within the lag. The client knows from a response that the server had
+// received something.
 func (c *client) proof(now time.Time) proof {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -341,8 +350,8 @@ func (c *client) proof(now time.Time) proof {
 	return proof{c.link, c.link.sent.before(now.Add(-c.lag))}
 }
 
-// alive returns as of when the leader knows that the session lives, now that a request was carried out. It is zero if
-// another server may have done that.
+// alive returns the time as of which the leader knows that the session lives, now that a request was carried out. It is
+// zero if the request may have been carried out through another server.
 func (c *client) alive(p proof) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -372,7 +381,8 @@ func (c *client) downFor() time.Duration {
 	return time.Since(c.down)
 }
 
-// close ends the session if a server can be reached, and what belongs to it here. The library takes a second if not.
+// close ends the session if a server can be reached, and the client's goroutines. If none can be reached, the library
+// takes a second.
 func (c *client) close() {
 	closed := make(chan struct{})
 	go func() {
@@ -397,7 +407,7 @@ func (c *client) close() {
 	<-closed
 }
 
-// raiseEpoch notes that the session's epoch is at least this.
+// raiseEpoch sets the session's epoch to this one, unless it is later already.
 func (c *client) raiseEpoch(epoch int32) {
 	for old := c.epoch.Load(); epoch > old && !c.epoch.CompareAndSwap(old, epoch); old = c.epoch.Load() {
 	}

@@ -98,7 +98,7 @@ func (s *Store) word(ctx context.Context, address, word string) (string, error) 
 	return string(text), err
 }
 
-// pairs reads queues of a name and a value.
+// pairs parses lines of a name and a value.
 func pairs(text, separator string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -109,7 +109,7 @@ func pairs(text, separator string) map[string]string {
 	return all
 }
 
-// ensemble returns how many servers vote, as the servers' own configuration says; 0: it cannot be read.
+// ensemble returns how many servers vote, by the servers' own configuration, or 0 if that cannot be read.
 func (s *Store) ensemble(ctx context.Context) (voters int) {
 	c, err := s.Session(ctx)
 	if err != nil {
@@ -194,7 +194,7 @@ func versionsOf(nodes []serverReport) store.Finding {
 	return f
 }
 
-// tick compares the servers' tickTime with what the store was told.
+// tick compares the servers' tickTime with the tick that the store is configured with.
 func (s *Store) tick(ctx context.Context, nodes []serverReport) store.Finding {
 	told := s.servers.tick
 	f := store.Finding{Check: "tick", Found: "the servers' tickTime is not known"}

@@ -14,16 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// A finalError is one that comes again however often the call is repeated.
+// A finalError is an error that a retry does not fix.
 type finalError struct{ error }
 
 func (f finalError) Unwrap() error { return f.error }
 
+// final marks an error as one that a retry does not fix.
 func final(err error) error { return finalError{err} }
 
 var errNoPermission = errors.New("no permission")
 
-// pathError names the node at which a request was refused.
+// pathError returns err with the node at which a request was refused.
 func pathError(path string, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoAuth):
@@ -39,7 +40,7 @@ func pathError(path string, err error) error {
 	return err
 }
 
-// explain turns an error of the library into a sentence, and reports whether a retry is of no use.
+// explain returns an error of the library in words for the user, and reports whether a retry is useless.
 func explain(err error) (why error, isFinal bool) {
 	if f, ok := errors.AsType[finalError](err); ok {
 		return f.error, true

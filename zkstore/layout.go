@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// A layout says under which path the queue of a name is, and what the names of its nodes mean. A queue is the children
-// of one node, and everything that decides who holds is in their names: one request reads it.
+// A layout maps names to the paths of their queues, and claims to the names of nodes. A queue is the children of one
+// node. Everything that decides which claims hold is in their names, so that one request reads it.
 type layout interface {
 	// path returns the path of a name's queue.
 	path(name string) string
@@ -25,25 +25,24 @@ type layout interface {
 	// top returns the path that all queues are under. It is empty for the root.
 	top() string
 
-	// foreign reports whether other programs have nodes in the queues too. The data of a queue's node is theirs then,
-	// and a node may come ahead of others that are there.
+	// foreign reports whether other programs have nodes in the queues too. Then the data of a queue's node is theirs,
+	// and a new node may come ahead of existing ones.
 	foreign() bool
 
 	// mayHaveQueues reports whether a node can be a queue, or have queues under it.
 	mayHaveQueues(path string) bool
 
-	// number returns the node that is written whenever a claim is made in a queue, so that the result says the number
-	// of the transaction. If it is the queue's own, the result also says how many children that has.
+	// number returns the node that is written whenever a claim is made in a queue, so that the result has the number of
+	// the transaction. If it is the queue's own node, the result also has the number of its children.
 	number(line string) string
 
-	// node returns what the name of a claim's node begins with. The server appends the sequence number.
+	// node returns the beginning of the name of a claim's node. The server appends the sequence number.
 	node(id store.ID, ask store.Demand) (string, error)
 
-	// shrunk returns the name of the node which says that a claim has fewer units now. It is empty if that can't be
-	// said.
+	// shrunk returns the name of the node that marks a claim as having fewer units. It is empty if the layout has none.
 	shrunk(id store.ID, units int32) string
 
-	// parse reads the name of a child. ok is false for one that does not belong to the queue.
+	// parse parses the name of a child. ok is false for a child that does not belong to the queue.
 	parse(child string) (e entry, ok bool, err error)
 }
 
@@ -54,8 +53,8 @@ type entry struct {
 	marker             bool  // it says that the claim with this ID has no more than its units
 }
 
-// parseQueue returns the claims of a queue in their order. One name that can't be read is an error: a queue that is
-// understood in part must not be judged.
+// parseQueue returns the claims of a queue in their order. A name that can't be parsed is an error: no claim may be
+// granted from a queue that is understood only in part.
 func parseQueue(l layout, children []string) ([]sessionqueue.Entry, error) {
 	entries := make([]entry, 0, len(children))
 	var shrunk []entry
@@ -84,19 +83,19 @@ func parseQueue(l layout, children []string) ([]sessionqueue.Entry, error) {
 	return line, nil
 }
 
-// ownLayout is Holdfast's. A claim's node is named FORMAT-ID-KUNITS.LIMIT-SEQUENCE, where K is l for a lock and s for a
-// semaphore. One that has shrunk has a node FORMAT-ID-to-UNITS beside it.
+// ownLayout is Holdfast's own layout. A claim's node is named FORMAT-ID-KUNITS.LIMIT-SEQUENCE, where K is l for a lock
+// and s for a semaphore. A claim with fewer units than at first has another node, FORMAT-ID-to-UNITS.
 type ownLayout struct {
 	queues string // the path that all queues are under
 }
 
-// nodeFormat is the format of names. What begins with another number is in another format.
+// nodeFormat is the format of names. A name that begins with another number is in another format.
 const nodeFormat = "1"
 
 // escaped are the characters that ZooKeeper or the layout gives a meaning to, beside control characters.
 const escaped percent.Set = "/."
 
-// escape writes a name as one component of a path. Of what is not ASCII, ZooKeeper refuses a part.
+// escape returns a name as one component of a path. ZooKeeper refuses some characters that are not ASCII.
 func escape(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(escaped.Escape(name)) {
@@ -150,7 +149,7 @@ func (ownLayout) parse(child string) (e entry, ok bool, err error) {
 	return e, false, fmt.Errorf("the node %s %w", store.Quote(child), sessionqueue.ErrUnreadable)
 }
 
-// parseAsk reads what follows the ID.
+// parseAsk parses the demand, which follows the ID. It reports false if it is malformed.
 func (e *entry) parseAsk(text string) bool {
 	if units, ok := strings.CutPrefix(text, "to-"); ok {
 		e.marker = true
@@ -208,7 +207,7 @@ func (l curatorLayout) path(name string) string {
 	return l.root + "/" + strings.Join(components, "/")
 }
 
-// escapeComponent escapes what ZooKeeper takes in no path.
+// escapeComponent escapes the characters that ZooKeeper does not accept in a path.
 func escapeComponent(text string) string {
 	var b strings.Builder
 	for _, r := range percent.Set("").Escape(text) {
@@ -223,7 +222,7 @@ func escapeComponent(text string) string {
 	return b.String()
 }
 
-// name knows no path with a % that path would not write.
+// name implements layout. It reports false for a path with a % that path would not write.
 func (l curatorLayout) name(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, l.root+"/")
 	if !ok {
@@ -251,7 +250,7 @@ func (l curatorLayout) mayHaveQueues(at string) bool {
 	return !isClaim && at != l.root+"/"+reserved && at != l.root+"/zookeeper"
 }
 
-// number is not the queue's: that belongs to others, and so does its data.
+// number implements layout. It is not the queue's own node, whose data belongs to other programs.
 func (l curatorLayout) number(string) string { return l.root + "/" + reserved + "/number" }
 
 func (l curatorLayout) node(id store.ID, ask store.Demand) (string, error) {

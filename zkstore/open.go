@@ -27,10 +27,10 @@ func init() {
 	store.Register("zks", open)
 }
 
-// DefaultTick is what a server's tickTime is if its configuration does not say.
+// DefaultTick is the tickTime of a server whose configuration does not set one.
 const DefaultTick = 3 * time.Second
 
-// leastTicks is how many ticks the ttl of a session has at least, so that renewing it extends it.
+// leastTicks is the shortest ttl of a session, in ticks, for which a renewal extends it.
 const leastTicks = 4
 
 // settings are what options and parameters of the URL set.
@@ -55,7 +55,7 @@ type Option func(*settings)
 func WithPrefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // WithTTL sets the timeout of the session, and so the ttl of every lock. The default is DefaultTTL. Servers allow from
-// 2 to 20 of their ticks, unless they are told otherwise.
+// 2 to 20 of their ticks, unless they are configured otherwise.
 func WithTTL(d time.Duration) Option { return func(s *settings) { s.ttl = d } }
 
 // WithTick sets the greatest tickTime of the servers, as in their configuration. The default is DefaultTick. A greater
@@ -65,7 +65,7 @@ func WithTick(d time.Duration) Option { return func(s *settings) { s.tick = d } 
 // WithChroot sets the path of a node, which must exist: everything is under it.
 func WithChroot(path string) Option { return func(s *settings) { s.chroot = path } }
 
-// WithTLS has connections use TLS.
+// WithTLS makes connections use TLS.
 func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = config } }
 
 // WithLayout sets the layout of the nodes: "holdfast", which is the default, or "curator" or "curator-rw" for sharing
@@ -73,7 +73,8 @@ func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = con
 // user, since a waiting claim reads the nodes of others.
 func WithLayout(name string) Option { return func(s *settings) { s.layoutName = name } }
 
-// Open connects to servers, given as host:port or host.
+// Open returns a store on these servers, given as host:port or host. The error is a *store.Fault if the servers fail or
+// refuse the ttl, that of ctx, or about an invalid option.
 func Open(ctx context.Context, servers []string, options ...Option) (*Store, error) {
 	set := &settings{servers: servers}
 	for _, o := range options {
@@ -89,7 +90,7 @@ const (
 	curatorRWName = "curator-rw"
 )
 
-// check completes the settings, and refuses what can't be meant.
+// check sets defaults, and returns an error if a setting is invalid.
 func (s *settings) check() error {
 	s.ttl, s.tick = cmp.Or(s.ttl, DefaultTTL), cmp.Or(s.tick, DefaultTick)
 	s.layoutName = cmp.Or(s.layoutName, ownName)
@@ -128,7 +129,7 @@ func (s *settings) check() error {
 	return nil
 }
 
-// isPath reports whether ZooKeeper takes text as a path.
+// isPath reports whether ZooKeeper accepts text as a path.
 func isPath(text string) bool {
 	if !strings.HasPrefix(text, "/") || !utf8.ValidString(text) || strings.ContainsFunc(text, isRefused) {
 		return false
@@ -141,12 +142,12 @@ func isPath(text string) bool {
 	return true
 }
 
-// isRefused reports whether ZooKeeper takes no path with r.
+// isRefused reports whether ZooKeeper refuses paths with r.
 func isRefused(r rune) bool {
 	return unicode.IsControl(r) || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
-// layout returns the layout that was asked for.
+// layout returns the layout that is configured.
 func (s *settings) layout() layout {
 	if s.layoutName == ownName {
 		return ownLayout{s.tenant() + "/line"}
@@ -154,9 +155,10 @@ func (s *settings) layout() layout {
 	return curatorLayout{s.chroot, s.layoutName == curatorRWName}
 }
 
+// base returns the path of Holdfast's own nodes.
 func (s *settings) base() string { return s.chroot + "/" + reserved }
 
-// tenant is the path of everything that this prefix has.
+// tenant returns the path of all nodes of this prefix.
 func (s *settings) tenant() string {
 	if s.prefix == "" {
 		return s.base()
@@ -164,15 +166,16 @@ func (s *settings) tenant() string {
 	return s.base() + "/tenant/" + escape(s.prefix)
 }
 
+// sessions returns the path of the nodes of sessions.
 func (s *settings) sessions() string { return s.tenant() + "/session" }
 
-// A fixture is a node that must be there, and stays.
+// A fixture is a node that must exist, and is never removed.
 type fixture struct {
 	path string
 	acl  []zk.ACL
 }
 
-// tree returns the nodes that must be there, from the top. Those that tenants share are open to all, for more tenants.
+// tree returns the nodes that must exist, from the top. Every user may create nodes under those that tenants share.
 func (s *settings) tree() (nodes []fixture) {
 	if s.prefix != "" {
 		open := append(s.acl(), zk.WorldACL(zk.PermRead|zk.PermCreate)...)
@@ -185,7 +188,7 @@ func (s *settings) tree() (nodes []fixture) {
 	return append(nodes, fixture{s.tenant() + "/number", s.acl()})
 }
 
-// acl allows everything: to the user if there is one, and otherwise to all.
+// acl returns an ACL that allows everything: to the user if there is one, and otherwise to all.
 func (s *settings) acl() []zk.ACL {
 	if !s.hasUser() {
 		return zk.WorldACL(zk.PermAll)
@@ -193,7 +196,7 @@ func (s *settings) acl() []zk.ACL {
 	return zk.AuthACL(zk.PermAll) // to all users that the session has logged in as
 }
 
-// start makes a store, and begins its session.
+// start returns a store, and begins its session.
 func start(ctx context.Context, set *settings) (*Store, error) {
 	if err := set.check(); err != nil {
 		return nil, err
@@ -231,7 +234,7 @@ func (s *Store) begin(ctx context.Context) error {
 	return nil
 }
 
-// identify returns the identity that the servers keep for a prefix, and makes one if they have none.
+// identify returns the identity that the servers keep for a prefix, and writes a new one if there is none.
 func (s *Store) identify(ctx context.Context, c *client) (string, error) {
 	path := s.servers.tenant() + "/id"
 	err := request(ctx, c, func(conn *zk.Conn) error {

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// servers are the servers of one ZooKeeper. They implement sessionqueue.Server; session.go has what concerns sessions.
+// servers is the connection to one ZooKeeper. It implements sessionqueue.Server; session.go has the part about
+// sessions.
 type servers struct {
 	*settings
 	layout   layout
@@ -26,9 +27,9 @@ type servers struct {
 // QueueKey implements sessionqueue.Server.
 func (z *servers) QueueKey(name string) string { return z.layout.path(name) }
 
-// The operations that make a claim's node, all in one step: they demand the session's epoch, make the node, and write
-// another for the sake of the result. That says the number of the transaction, which is the new node's czxid and the
-// claim's ticket, and how many nodes the queue has if it is the queue's node that was written.
+// The operations that make a claim's node, all in one step: they check the session's epoch, make the node, and write
+// another node for the sake of the result. The result has the number of the transaction, which is the new node's czxid
+// and the claim's ticket. If the queue's node was written, it also has the number of nodes in the queue.
 const (
 	epochOp = iota
 	createOp
@@ -77,7 +78,7 @@ func (z *servers) Make(
 	return made, false, pathError(line, err)
 }
 
-// readEpoch reads the session's epoch. It returns ErrAgain.
+// readEpoch reads the session's epoch. It returns ErrAgain if that succeeds.
 func (z *servers) readEpoch(ctx context.Context, c *client) error {
 	stat, err := call(ctx, c, func(conn *zk.Conn) (*zk.Stat, error) {
 		_, stat, err := conn.Exists(c.path)
@@ -90,8 +91,8 @@ func (z *servers) readEpoch(ctx context.Context, c *client) error {
 	return err
 }
 
-// makeQueue makes the node of a queue, which the servers remove when it has had children and has none. It returns
-// ErrAgain.
+// makeQueue makes the node of a queue, which the servers remove when it has no children any more. It returns ErrAgain
+// if that succeeds.
 func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.CreateContainer(line, nil, zk.FlagContainer, z.acl())
@@ -109,7 +110,8 @@ func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
 	return pathError(line, err)
 }
 
-// makeNumber makes the node again that is written for the number of the transaction. It returns ErrAgain.
+// makeNumber makes the node that is written for the number of the transaction, if it was removed. It returns ErrAgain
+// if that succeeds.
 func (z *servers) makeNumber(ctx context.Context, c *client, number string) error {
 	err := create(ctx, c, number, nil, 0, z.acl())
 	if err == nil || errors.Is(err, zk.ErrNodeExists) {
@@ -144,7 +146,7 @@ func (z *servers) children(ctx context.Context, c *client, path string) ([]strin
 	return children, pathError(path, err)
 }
 
-// CatchUp implements sessionqueue.Server: the server that the client is connected with learns what the leader knows.
+// CatchUp implements sessionqueue.Server: the server that the client is connected to catches up with the leader.
 func (z *servers) CatchUp(ctx context.Context, c *client) error {
 	return request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.Sync(c.path)
@@ -170,8 +172,8 @@ func (z *servers) Read(ctx context.Context, c *client, key string) (sessionqueue
 	return node, pathError(key, err)
 }
 
-// Watch implements sessionqueue.Server. A watch on the children of a claim's node, which has none, is on its deletion
-// alone.
+// Watch implements sessionqueue.Server. A watch on the children of a claim's node, which has none, fires only when the
+// node is deleted.
 func (z *servers) Watch(ctx context.Context, c *client, w sessionqueue.Watch) (there bool, err error) {
 	c.watched.Store(true)
 	err = request(ctx, c, func(conn *zk.Conn) (err error) {
@@ -206,8 +208,8 @@ func firedBy(e zk.Event) []sessionqueue.Watch {
 	}
 }
 
-// Confirm implements sessionqueue.Server. Only a majority of the servers can do a transaction, also one that writes
-// nothing.
+// Confirm implements sessionqueue.Server. Only a majority of the servers can carry out a transaction, even one that
+// writes nothing.
 func (z *servers) Confirm(
 	ctx context.Context, c *client, updates []sessionqueue.Update,
 ) (alive time.Time, refused int, err error) {
@@ -306,7 +308,7 @@ func (z *servers) Names(ctx context.Context, c *client, prefix string) (names []
 	return names, nil
 }
 
-// hasClaims reports whether these are the nodes of a queue, or of one that can't be read.
+// hasClaims reports whether these children belong to a queue, also if they can't be parsed.
 func (z *servers) hasClaims(children []string) bool {
 	return slices.ContainsFunc(children, func(child string) bool {
 		_, ok, err := z.layout.parse(child)

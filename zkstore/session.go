@@ -16,9 +16,9 @@ import (
 // patiencePart of the ttl is how long one server may take to carry out a renewal before another is tried.
 const patiencePart = 6
 
-// Open begins a session, and makes its node, whose version is the session's epoch. A claim is made only in the epoch in
-// which that was asked for. So a request that may still be on its way is made void forever by writing the node once
-// more (rule 8 of package store).
+// Open implements frame.SessionServer: it begins a session, and makes its node, whose version is the session's epoch. A
+// claim is made only if the epoch is still the one in which the request was sent. So writing the node once more makes
+// all requests in flight void forever (rule 8 of package store).
 func (z *servers) Open(ctx context.Context) (c *client, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now() // the leader counts from when it makes the session
 	c, err = connect(ctx, z.settings, z.receiver)
@@ -67,6 +67,7 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 	return ttl, z.checkVersion(ctx, c)
 }
 
+// exists reports whether a node exists.
 func exists(ctx context.Context, c *client, path string) (bool, error) {
 	return call(ctx, c, func(conn *zk.Conn) (bool, error) {
 		there, _, err := conn.Exists(path)
@@ -81,7 +82,7 @@ func create(ctx context.Context, c *client, path string, data []byte, flags int3
 	})
 }
 
-// checkVersion refuses a server that has no container nodes: it would not remove the nodes of queues.
+// checkVersion returns an error if the server has no container nodes: it would not remove the nodes of queues.
 func (z *servers) checkVersion(ctx context.Context, c *client) error {
 	err := request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.CreateContainer(z.tenant(), nil, zk.FlagContainer, z.acl()) // it is there
@@ -96,7 +97,8 @@ func (z *servers) checkVersion(ctx context.Context, c *client) error {
 	return final(fmt.Errorf("the server is too old: it must be ZooKeeper 3.5 or later (%w)", err))
 }
 
-// checkTTL demands the timeout that was asked for. What the server grants instead is the least or the most it allows.
+// checkTTL returns an error unless the server has granted the timeout that was requested. If it grants another, that is
+// the shortest or the longest that it allows.
 func (z *servers) checkTTL(granted time.Duration) error {
 	limit := "least"
 	switch {
@@ -109,8 +111,9 @@ func (z *servers) checkTTL(granted time.Duration) error {
 		"server's minSessionTimeout and maxSessionTimeout", z.ttl, limit, granted))
 }
 
-// Renew extends a session by a request that only a majority can carry out. A server that does not is left: it may have
-// lost the leader, and answers pings and reads all the same.
+// Renew implements frame.SessionServer: it extends a session by a request that only a majority can carry out. If a
+// server does not carry it out in time, the client switches to another: the server may have lost the leader, and still
+// respond to pings and reads.
 func (z *servers) Renew(ctx context.Context, c *client) (stands bool, alive time.Time, err error) {
 	for {
 		attempt, cancel := frame.Bound(ctx, z.ttl/patiencePart)
@@ -123,7 +126,8 @@ func (z *servers) Renew(ctx context.Context, c *client) (stands bool, alive time
 		case errors.Is(err, sessionqueue.ErrOver) || errors.Is(err, zk.ErrNoNode):
 			return false, alive, nil
 		case c.downFor() > z.ttl:
-			// Nothing of it is valid any more, and the servers may never take it again: they lost their data, say.
+			// The session is not valid any more, and the servers may never accept it again, for example because they
+			// lost their data.
 			return false, alive, nil
 		case ctx.Err() != nil || !silent && !isCut(err):
 			return false, alive, err

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-// DefaultTTL is the ttl of a session for which none is given.
+// DefaultTTL is the ttl of a session if none is set.
 const DefaultTTL = 30 * time.Second
 
-// MaxTTL is the greatest ttl of a session. Servers allow less unless they are told otherwise.
+// MaxTTL is the greatest ttl of a session. Servers allow less unless they are configured otherwise.
 const MaxTTL = 24 * time.Hour
 
 // A Store is one client's session in ZooKeeper. It implements store.Store.
@@ -49,8 +49,8 @@ func (s *Store) Abilities() store.Abilities {
 		MinTTL:      s.TTL,
 		MaxTTL:      MaxTTL,
 		SessionTTL:  s.TTL,
-		// A new leader gives every session its whole ttl again. The leader rounds up to its tick, and hears of a
-		// session's last sign of life within another; the rest is for elections.
+		// A new leader gives every session its whole ttl again. The leader rounds up to its tick, and receives the last
+		// report about a session within another; the rest is for elections.
 		TakeoverTTLs: 2,
 		TakeoverPlus: 2*s.servers.tick + 5*time.Second,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,

@@ -19,21 +19,22 @@ const (
 	mostWires  = 8           // two, and those that are just being closed
 )
 
-// SilenceWithin is how long a server may be silent that was asked whether it is there. Then the connection is given up.
+// SilenceWithin is how long a server may take to respond to a ping. After that the connection is closed.
 const SilenceWithin = 3 * time.Second
 
-// errNotYet is why rueidis does not get the connection that it wants when it is made.
+// errNotYet is the error for the connection that rueidis tries to make when a client is created.
 var errNotYet = errors.New("not yet")
 
-// ErrHandshake is what becomes of TLS where nobody speaks it: Redis takes it for a command, and waits for its end.
+// ErrHandshake is the error of a TLS handshake with a server that does not use TLS: Redis reads it as a command, and
+// waits for its end.
 var ErrHandshake = errors.New("no answer to a TLS handshake; does it speak TLS there?")
 
-// A DialFunc connects to an address, and speaks TLS there if there is a configuration for it.
+// A DialFunc connects to an address, over TLS if there is a configuration for it.
 type DialFunc func(ctx context.Context, address string, config *tls.Config) (net.Conn, error)
 
-// NewClient makes a client for one server, whose connections end with life. It connects to nothing yet: rueidis would
-// begin with a pipeline, and we use dedicated connections only (see Wire). To connect, and to be greeted there, may
-// take as long as patience each.
+// NewClient returns a client for one server, whose connections end with life. It does not connect yet: rueidis would
+// begin with a pipeline, and this package uses dedicated connections only (see Wire). Dialing and the greeting may take
+// as long as patience each.
 func NewClient(life context.Context, patience time.Duration, options rueidis.ClientOption, dial DialFunc) (
 	rueidis.Client, error) {
 	options.ClientName = "holdfast"
@@ -75,7 +76,7 @@ func NewClient(life context.Context, patience time.Duration, options rueidis.Cli
 	return own, nil
 }
 
-// An ownClient is a client that, when it is closed, gives up connecting at once.
+// An ownClient is a client whose Close aborts connection attempts at once.
 type ownClient struct {
 	rueidis.Client
 	open     context.Context // done when it is closed
@@ -85,20 +86,20 @@ type ownClient struct {
 	dial     func(address string, config *tls.Config) (*dialled, error)
 }
 
-// Close closes the client. Who has taken a connection from it closes that himself.
+// Close closes the client. Connections that were taken from it are closed by their users.
 func (c *ownClient) Close() {
 	c.shut()
 	c.Client.Close()
 }
 
-// A Way is how servers are reached.
+// A Way has the settings for connecting to servers.
 type Way struct {
 	Path func(ctx context.Context, address string) (net.Conn, error) // the caller's own; nil: ours
-	// for tests: where to connect instead; nil: nowhere
+	// for tests: returns the address to connect to instead of the given one; may be nil
 	Detour func(address string) string
 }
 
-// Dial connects.
+// Dial connects to an address.
 func (w *Way) Dial(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {
 	network := "tcp"
 	if strings.HasPrefix(address, "/") {
@@ -136,7 +137,7 @@ func (w *Way) Dial(ctx context.Context, address string, config *tls.Config) (net
 	return conn, nil
 }
 
-// Cut ends a connection at once. Over TLS its Close would say goodbye first, and wait for a host that has vanished.
+// Cut ends a connection at once. Over TLS, Close would send an alert first, and wait for a host that has vanished.
 func Cut(conn net.Conn) {
 	for {
 		over, ok := conn.(interface{ NetConn() net.Conn })
@@ -148,7 +149,7 @@ func Cut(conn net.Conn) {
 	}
 }
 
-// A dialled connection ends with the life of its client, whatever it is doing.
+// A dialled connection ends with the life of its client, even during a call.
 type dialled struct {
 	net.Conn
 	stop func() bool

@@ -93,6 +93,7 @@ type call struct {
 
 var callPool = sync.Pool{New: func() any { return &call{done: make(chan struct{}, 1)} }}
 
+// newCall returns a call that waits for want replies.
 func newCall(want int) *call {
 	c := callPool.Get().(*call)
 	*c = call{want: want, done: c.done}

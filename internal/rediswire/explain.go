@@ -13,17 +13,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ErrCluster is why a node of a cluster will not do where one server is expected.
+// ErrCluster is the error for a node of a cluster where a single server is expected.
 var ErrCluster = errors.New("it is a node of a cluster; name that with redis+cluster://")
 
-// A refusal is an error that Redis answers with: its first word, and what it means for us.
+// A refusal is an error reply of Redis: its first word, and its meaning for a store.
 type refusal struct {
 	word  string
 	final bool
 	means string
 }
 
-// refusals are looked for in order. Those that pass by themselves, or that a failover mends, are not final.
+// refusals are matched in order. Those that pass by themselves, or that a failover fixes, are not final.
 var refusals = []refusal{
 	{"WRONGPASS", true, "it does not know this user and password"},
 	{"NOAUTH", true, "it wants a password, and none was given"},
@@ -58,11 +58,11 @@ var refusals = []refusal{
 	{"BUSY", false, "it is busy with somebody's script"},
 }
 
-// repeated is what stands before the arguments of a command that a server does not know. It cuts them off after 128
-// bytes and changes some, so that a password among them cannot be told from other text.
+// repeated is the text before the arguments of an unknown command in the error of a server. The server truncates the
+// arguments after 128 bytes and changes some, so that a password among them cannot be recognised.
 const repeated = ", with args beginning with:"
 
-// Explain says what went wrong in a sentence, and whether trying again is of no use.
+// Explain returns an error in words for the user, and reports whether a retry is useless.
 func Explain(err error) (why error, final bool) {
 	if said, ok := refusalText(err); ok {
 		for _, r := range refusals {
@@ -106,7 +106,8 @@ func Explain(err error) (why error, final bool) {
 	return fmt.Errorf("it cannot be reached: %w", err), false
 }
 
-// refusalText returns what a server has refused with, over a connection of the store's own or of rueidis'.
+// refusalText returns the text of a server's error reply, over a connection of the store's own or of rueidis. It
+// reports false for any other error.
 func refusalText(err error) (said string, ok bool) {
 	if r, ok := IsRefusal(err); ok {
 		return string(r), true
@@ -117,14 +118,14 @@ func refusalText(err error) (said string, ok bool) {
 	return "", false
 }
 
-// Passes says whether the server refuses everything for now: to ask about each claim alone would only add to its
-// trouble.
+// Passes reports whether the server refuses everything for now. Then claims are not retried one by one, which would
+// only add to its load.
 func Passes(err error) bool {
 	return slices.ContainsFunc(refusals,
 		func(r refusal) bool { return !r.final && strings.Contains(err.Error(), r.word) })
 }
 
-// isAlert says whether the other side ended TLS with an alert, as a server does that wants a certificate.
+// isAlert reports whether the peer ended TLS with an alert, as a server does that requires a certificate.
 func isAlert(err error) bool {
 	_, ok := errors.AsType[tls.AlertError](err)
 	return ok || strings.Contains(err.Error(), "remote error: tls:")

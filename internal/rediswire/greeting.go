@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// errNoDeadlines says that a connection that was dialled has no deadlines, as one through a tunnel may have none.
+// errNoDeadlines is the error of a dialled connection without deadlines, such as one through a tunnel.
 var errNoDeadlines = errors.New("the connection has no deadlines")
 
 // connect dials for w, and greets the server. It returns errNoDeadlines if callers can't read from the connection.
@@ -30,8 +30,8 @@ func (c *ownClient) connect(tasks *sync.WaitGroup, w *Wire) error {
 	return c.greet(ctx, own)
 }
 
-// greet makes the connection that of a user, with a name and a database. Servers that do not know HELLO are greeted in
-// the old way.
+// greet logs in, and sets the name and the database of the connection. A server without HELLO gets AUTH, CLIENT SETNAME
+// and SELECT.
 func (c *ownClient) greet(ctx context.Context, own *conn) error {
 	user, password := c.options.Username, c.options.Password
 	if give := c.options.AuthCredentialsFn; give != nil {

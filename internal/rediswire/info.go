@@ -12,17 +12,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ErrShape says that an answer is not what Redis would say to this.
+// ErrShape is the error of a reply that Redis would not send.
 var ErrShape = errors.New("an answer of a shape that was not expected")
 
-// Info is what a server said of itself when a connection was made.
+// Info has the properties that a server reported when a connection was made.
 type Info struct {
 	fields map[string]string // as INFO has them
 	met    time.Time         // when it told its time, on this machine's clock
 	ahead  time.Duration     // how far its clock is ahead, give or take the time of a message
 }
 
-// readInfo reads from a server what it is.
+// readInfo requests INFO and the time from a server.
 func readInfo(ctx context.Context, w *Wire) (Info, error) {
 	asked := time.Now()
 	replies := w.link.do(ctx, &request{commands: []rueidis.Completed{w.B().Info().Build(), w.B().Time().Build()}})
@@ -51,7 +51,7 @@ func readInfo(ctx context.Context, w *Wire) (Info, error) {
 	return info, nil
 }
 
-// ReadInfo reads the answer to INFO.
+// ReadInfo parses the reply to INFO.
 func ReadInfo(text string) Info {
 	info := Info{fields: map[string]string{}}
 	for line := range strings.Lines(text) {
@@ -62,7 +62,7 @@ func ReadInfo(text string) Info {
 	return info
 }
 
-// serverTime reads the answer to TIME.
+// serverTime parses the reply to TIME.
 func serverTime(clock []string) (time.Time, error) {
 	if len(clock) == 2 {
 		seconds, err1 := strconv.ParseInt(clock[0], 10, 64)
@@ -75,13 +75,15 @@ func serverTime(clock []string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%w: its time is %q", ErrShape, clock)
 }
 
-// Get is what the server says under a name, as in Get("redis_version"); empty: nothing.
+// Get returns the value of a field of INFO, as in Get("redis_version"), or "" if there is none.
 func (i *Info) Get(name string) string { return i.fields[name] }
 
-// Mode is how the server runs: standalone, sentinel or cluster. Since version 8, Valkey has a word of its own for it.
+// Mode returns the mode of the server: standalone, sentinel or cluster. Since version 8, Valkey has its own field for
+// it.
 func (i *Info) Mode() string { return cmp.Or(i.Get("server_mode"), i.Get("redis_mode")) }
 
-// String names the server with its version, as in "Redis 7.0.15". For others, redis_version is only what they resemble.
+// String returns the server's name with its version, as in "Redis 7.0.15". For other products, redis_version is only
+// the version that they resemble.
 func (i *Info) String() string {
 	switch {
 	case i.Get("valkey_version") != "":
@@ -94,10 +96,10 @@ func (i *Info) String() string {
 	return "Redis " + i.Get("redis_version")
 }
 
-// Version is the server's version, with its name if it is not Redis.
+// Version returns the server's version, with its name if it is not Redis.
 func (i *Info) Version() string { return strings.TrimPrefix(i.String(), "Redis ") }
 
-// Lacks says what a server that only resembles Redis lacks for keeping locks in any way; nil: nothing that it tells.
+// Lacks returns an error if a server that resembles Redis is known to lack what locks need, and nil otherwise.
 func (i *Info) Lacks() error {
 	switch {
 	case i.Get("run_id") == "":
@@ -116,16 +118,16 @@ func (i *Info) Lacks() error {
 	return nil
 }
 
-// Run names the server's run in what scripts write.
+// Run returns the server's run as scripts write it.
 func (i *Info) Run() string { return i.Get("run_id")[:min(len(i.Get("run_id")), 12)] }
 
-// Ahead is how far the server's clock is ahead of this machine's, give or take the time of a message.
+// Ahead returns how far the server's clock is ahead of this machine's, to within the time of a message.
 func (i *Info) Ahead() time.Duration { return i.ahead }
 
-// Now is the server's time as far as can be told from here. It is for people only.
+// Now returns an estimate of the server's time. It is for human readers only.
 func (i *Info) Now() time.Time { return i.met.Add(i.ahead + time.Since(i.met)) }
 
-// OlderThan says whether the server is of an earlier version.
+// OlderThan reports whether the server has an earlier version.
 func (i *Info) OlderThan(major, minor int) bool {
 	first, rest, _ := strings.Cut(i.Get("redis_version"), ".")
 	second, _, _ := strings.Cut(rest, ".")
@@ -134,7 +136,7 @@ func (i *Info) OlderThan(major, minor int) bool {
 	return err1 == nil && err2 == nil && (a < major || a == major && b < minor)
 }
 
-// Evicts says whether it may throw locks away when its memory is full. Every policy but one can: their keys have an
+// Evicts reports whether the server may evict locks when its memory is full. Every policy but one can: the keys have an
 // expiry.
 func (i *Info) Evicts() bool {
 	limit, _ := strconv.ParseInt(i.Get("maxmemory"), 10, 64) // 0: nothing is known

@@ -11,10 +11,11 @@ import (
 // DialTimeout bounds an attempt to connect.
 const DialTimeout = 5 * time.Second
 
-// ErrUnplugged is why there is no connection when nobody is to have one any more.
+// ErrUnplugged is the error of Get after Unplug.
 var ErrUnplugged = errors.New("the node is not in use any more")
 
-// A Plug has one wire at a time, and gets another when it broke. W is a *Wire, or what a store has made of one.
+// A Plug holds one connection at a time, and makes another when it has ended. W is a *Wire, or a store's type around
+// one.
 type Plug[W wired] struct {
 	Connect func() (W, error)
 	Made    func(W) // is told of each new one; may be nil
@@ -28,20 +29,22 @@ type Plug[W wired] struct {
 	closed bool
 }
 
+// wired is a connection that a Plug can hold.
 type wired interface {
 	comparable
 	Dead() <-chan struct{}
 	End(why error)
 }
 
-// A dial is an attempt that all wait for who need a wire. It ends by itself: nobody's context can end it for others.
+// A dial is a connection attempt that all callers share. It ends by itself: the context of one caller does not end it
+// for the others.
 type dial[W wired] struct {
 	done chan struct{}
 	wire W
 	err  error
 }
 
-// Current is the wire that there was last, if there was one. It may be dead.
+// Current returns the last connection, which may be dead. It reports false if there was none.
 func (p *Plug[W]) Current() (w W, ok bool) {
 	if current := p.current.Load(); current != nil {
 		return *current, true
@@ -49,7 +52,7 @@ func (p *Plug[W]) Current() (w W, ok bool) {
 	return w, false
 }
 
-// Live is the current wire, if it was not known to be dead a moment ago.
+// Live returns the current connection. It reports false if there is none, or if it is known to be dead.
 func (p *Plug[W]) Live() (w W, ok bool) {
 	if w, ok = p.Current(); !ok {
 		return w, false
@@ -62,7 +65,8 @@ func (p *Plug[W]) Live() (w W, ok bool) {
 	}
 }
 
-// Get gives a wire that was not known to be dead a moment ago.
+// Get returns a connection that is not known to be dead, and makes one if necessary. The error is that of the attempt
+// or of ctx, or ErrUnplugged.
 func (p *Plug[W]) Get(ctx context.Context) (w W, err error) {
 	if w, ok := p.Live(); ok {
 		return w, nil
@@ -76,7 +80,7 @@ func (p *Plug[W]) Get(ctx context.Context) (w W, err error) {
 	}
 }
 
-// dialing joins the attempt that is under way, or starts one.
+// dialing returns the attempt that is in progress, or starts one.
 func (p *Plug[W]) dialing() *dial[W] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,13 +117,13 @@ func (p *Plug[W]) dialing() *dial[W] {
 	return d
 }
 
-// How long Reconnect pauses: from the first to the last, doubling.
+// The pauses of Reconnect: from the first to the last, doubling.
 const (
 	firstPause = 10 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// Reconnect calls attempt again and again until life ends. The pauses in between grow while it fails.
+// Reconnect calls attempt repeatedly until life ends. The pauses in between grow while it fails.
 func Reconnect(life context.Context, attempt func() error) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if attempt() == nil {
@@ -133,7 +137,7 @@ func Reconnect(life context.Context, attempt func() error) {
 	}
 }
 
-// Unplug ends the wire, and lets nobody make another. Who waits for one waits no longer.
+// Unplug ends the connection, and prevents another. Get returns ErrUnplugged from now on, also to callers that wait.
 func (p *Plug[W]) Unplug() {
 	p.mu.Lock()
 	p.closed = true

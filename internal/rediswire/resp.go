@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// The greatest sizes that a reply of a server may have. Nothing that a store asks for comes near them: what does is not
-// the reply of a Redis server.
+// The greatest sizes that a reply may have. No reply to a store comes near them: a greater one is not from a Redis
+// server.
 const (
 	mostBytes    = 64 << 20 // of the reply
 	mostElements = 1 << 20  // of one array

@@ -56,10 +56,10 @@ func ownWire(over Doer) *Wire {
 	return nil
 }
 
-// An Execution is one of several that are sent at once.
+// An Execution has the keys and arguments of one run of a script.
 type Execution struct{ Keys, Args []string }
 
-// RunAll runs the script several times and does not wait for one before it sends the next.
+// RunAll runs the script several times, and sends all runs before it waits for a reply.
 func (s *Script) RunAll(ctx context.Context, over Doer, all []Execution) []Reply {
 	if len(all) == 1 {
 		return []Reply{s.Run(ctx, over, all[0].Keys, all[0].Args)}

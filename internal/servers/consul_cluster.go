@@ -27,6 +27,7 @@ func ConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 	return c
 }
 
+// newConsulCluster returns a cluster of n servers that are not started yet.
 func newConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 	t.Helper()
 	c := &ConsulServers{set: settingsOf(options)}
@@ -111,6 +112,7 @@ func (c *ConsulServers) Endpoints() []string { return addrsOf(c.Nodes) }
 // Leader is the server that leads, as it and a majority say. If there is none, it waits for one.
 func (c *ConsulServers) Leader() (*ConsulServer, error) { return pollFor(c.leaderNow) }
 
+// leaderNow returns the leader, or an error if there is none at present.
 func (c *ConsulServers) leaderNow() (*ConsulServer, error) {
 	return leaderNow(c.Nodes, func(ctx context.Context, s *ConsulServer) (reign, bool, error) {
 		return s.raftStatus(ctx)

@@ -23,6 +23,7 @@ func (c *ConsulServer) Call(ctx context.Context, method, path string, in, out an
 	return c.failed(method+" "+path, c.call(ctx, c.cluster.set.password, method, path, in, out))
 }
 
+// get sends a GET request, and decodes the JSON response into out.
 func (c *ConsulServer) get(ctx context.Context, path string, out any) error {
 	return c.call(ctx, c.cluster.set.password, http.MethodGet, path, nil, out)
 }
@@ -90,6 +91,7 @@ func (c *ConsulServer) BlockingQueries(ctx context.Context) (int, error) {
 	return int(metrics["consul_rpc_queries_blocking"]) - 1, c.failed("blocking queries", errors.Join(err, failed))
 }
 
+// metrics returns the metrics of the agent by their names.
 func (c *ConsulServer) metrics(ctx context.Context) (map[string]float64, error) {
 	path := "/v1/agent/metrics?format=prometheus"
 	page, err := c.request(ctx, c.cluster.set.password, http.MethodGet, path, nil)

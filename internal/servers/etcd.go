@@ -30,6 +30,7 @@ func Etcd(t testing.TB, options ...Option) *EtcdServer {
 // etcdTimeouts make for a new leader after half a second, on a machine that is busy with other tests.
 var etcdTimeouts = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
 
+// newEtcd returns a member of a cluster that is not started yet.
 func newEtcd(t testing.TB, cluster *EtcdServers, name string, set *settings) *EtcdServer {
 	t.Helper()
 	e := &EtcdServer{name: name, cluster: cluster}
@@ -47,6 +48,7 @@ func newEtcd(t testing.TB, cluster *EtcdServers, name string, set *settings) *Et
 	return e
 }
 
+// baseArgs returns the arguments that every start of the member has.
 func (e *EtcdServer) baseArgs() []string {
 	args := []string{
 		"--name", e.name,
@@ -68,6 +70,7 @@ func (e *EtcdServer) baseArgs() []string {
 	return args
 }
 
+// url returns the URL for clients.
 func (e *EtcdServer) url() string {
 	if e.cluster.certificates != nil {
 		return "https://" + e.Addr()
@@ -75,6 +78,7 @@ func (e *EtcdServer) url() string {
 	return "http://" + e.Addr()
 }
 
+// peerURL returns the URL for other members.
 func (e *EtcdServer) peerURL() string { return fmt.Sprintf("http://127.0.0.1:%d", e.ports[1]) }
 
 // Client makes a client of this server alone, which is logged in as root if there is a [Password]. It is closed with

@@ -34,6 +34,7 @@ func EtcdCluster(t testing.TB, n int, options ...Option) *EtcdServers {
 	return c
 }
 
+// newEtcdCluster returns a cluster of n members that are not started yet.
 func newEtcdCluster(t testing.TB, n int, options ...Option) *EtcdServers {
 	t.Helper()
 	set := settingsOf(options)
@@ -82,6 +83,7 @@ func (c *EtcdServers) awaitHealthy() error {
 // Leader is the node that leads, as it and a majority say. If there is none, it waits for one.
 func (c *EtcdServers) Leader() (*EtcdServer, error) { return pollFor(c.leaderNow) }
 
+// leaderNow returns the leader, or an error if there is none at present.
 func (c *EtcdServers) leaderNow() (*EtcdServer, error) {
 	return leaderNow(c.Nodes, func(ctx context.Context, e *EtcdServer) (reign, bool, error) {
 		status, err := e.raftStatus(ctx)
@@ -104,6 +106,7 @@ const etcdPatience = 8 * time.Second
 // etcdUser is the user that may do everything in an etcd that demands a login. Etcd knows this name.
 const etcdUser = "root"
 
+// client returns a client for these endpoints, which is closed when the test ends.
 func (c *EtcdServers) client(t testing.TB, endpoints []string) *clientv3.Client {
 	t.Helper()
 	config := c.config(endpoints)
@@ -118,6 +121,7 @@ func (c *EtcdServers) client(t testing.TB, endpoints []string) *clientv3.Client 
 	return client
 }
 
+// config returns the configuration of a client for these endpoints.
 func (c *EtcdServers) config(endpoints []string) clientv3.Config {
 	config := clientv3.Config{
 		Endpoints:   endpoints,

@@ -93,6 +93,7 @@ type raftStatus struct {
 	Term uint64 `json:"term"`
 }
 
+// raftStatus returns the member's view of its cluster.
 func (e *EtcdServer) raftStatus(ctx context.Context) (raftStatus, error) {
 	var variables struct {
 		Status raftStatus `json:"raft.status"`
@@ -123,6 +124,7 @@ func (e *EtcdServer) get(ctx context.Context, path string) ([]byte, error) {
 	return getPage(ctx, e.url()+path, transport)
 }
 
+// getPage returns the body of the response to a GET request.
 func getPage(ctx context.Context, url string, via http.RoundTripper) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -42,6 +42,7 @@ func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	return m
 }
 
+// newMariaDB returns a server that is not started yet, a replica if primary is not nil.
 func newMariaDB(t testing.TB, set *settings, primary *MariaDBServer) *MariaDBServer {
 	t.Helper()
 	owner, err := unprivileged()
@@ -112,6 +113,7 @@ func (m *MariaDBServer) initFile() string { return filepath.Join(m.dir, "init.sq
 
 func (m *MariaDBServer) pidPath() string { return filepath.Join(m.dir, "pid") }
 
+// baseArgs returns the arguments that every start of the server has.
 func (m *MariaDBServer) baseArgs() []string {
 	args := []string{
 		"--no-defaults",
@@ -172,6 +174,7 @@ func (m *MariaDBServer) DB(t testing.TB) *sql.DB {
 	return closedWith(t, db)
 }
 
+// open returns a connection pool for the user root.
 func (m *MariaDBServer) open() (*sql.DB, error) {
 	config := mysql.NewConfig()
 	config.User, config.Passwd = "root", m.set.password

@@ -73,6 +73,7 @@ func Missing(program string) (advice string, missing bool) {
 	return adviceFor(program), true
 }
 
+// adviceFor returns how to install a program.
 func adviceFor(program string) string {
 	if advice := howToGet[program]; advice != "" {
 		return advice
@@ -202,6 +203,7 @@ func cacheDir() (string, error) {
 	return filepath.Join(cache, "holdfast", "servers"), nil
 }
 
+// required reports whether a missing server program fails a test rather than skipping it.
 func required() bool {
 	return os.Getenv("CI") == "true" || os.Getenv("HOLDFAST_REQUIRE_SERVERS") != ""
 }

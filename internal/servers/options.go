@@ -24,6 +24,7 @@ type settings struct {
 	volatile         bool
 }
 
+// settingsOf returns the settings that the options make.
 func settingsOf(options []Option) *settings {
 	s := &settings{}
 	for _, option := range options {

@@ -30,6 +30,7 @@ func PgBouncer(t testing.TB, postgres *PostgresServer, options ...Option) *PgBou
 	return b
 }
 
+// newPgBouncer returns a pooler in front of a PostgreSQL server. It is not started yet.
 func newPgBouncer(t testing.TB, postgres *PostgresServer, set *settings) *PgBouncerServer {
 	t.Helper()
 	b := &PgBouncerServer{postgres: postgres, set: set}
@@ -62,6 +63,7 @@ func (b *PgBouncerServer) configFile() string { return filepath.Join(b.dir, "pgb
 
 func (b *PgBouncerServer) usersFile() string { return filepath.Join(b.dir, "users.txt") }
 
+// writeConfig writes the configuration file.
 func (b *PgBouncerServer) writeConfig() error {
 	lines := []string{
 		"[databases]",

@@ -58,6 +58,7 @@ func take(port int) bool {
 	return true
 }
 
+// freePorts makes ports available to other servers.
 func freePorts(ports []int) {
 	taken.Lock()
 	defer taken.Unlock()

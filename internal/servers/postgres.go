@@ -107,6 +107,7 @@ func (p *PostgresServer) writeFiles() error {
 	return p.owner.write(filepath.Join(p.dir, "pg_hba.conf"), []byte(hba))
 }
 
+// baseArgs returns the arguments that every start of the server has.
 func (p *PostgresServer) baseArgs() []string {
 	args := []string{"-D", p.dataDir(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.Port()), "-k", p.dir}
 	set := func(name, value string) { args = append(args, "-c", name+"="+value) }

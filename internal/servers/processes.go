@@ -82,6 +82,7 @@ func (s *Server) killAll(p *child.Process) error {
 	return err
 }
 
+// awaitGone waits until a process has ended. It returns an error if that takes longer than stopPatience.
 func awaitGone(pid int) error {
 	for deadline := time.Now().Add(stopPatience); !isGone(pid); time.Sleep(pollEvery) {
 		if time.Now().After(deadline) {

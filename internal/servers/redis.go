@@ -32,6 +32,7 @@ func Redis(t testing.TB, options ...Option) *RedisServer {
 	return r
 }
 
+// newRedis returns a server that is not started yet.
 func newRedis(t testing.TB, set *settings) *RedisServer {
 	t.Helper()
 	return newRedisKind(t, set, 1, (*RedisServer).storeArgs)
@@ -119,6 +120,7 @@ func (r *RedisServer) Socket() string { return filepath.Join(r.dir, "socket") }
 // Dial connects to the server and logs in.
 func (r *RedisServer) Dial() (*Conn, error) { return r.dial(answerPatience) }
 
+// dial connects to the server within patience.
 func (r *RedisServer) dial(patience time.Duration) (*Conn, error) {
 	conn, err := net.DialTimeout("tcp", r.Addr(), patience)
 	if err != nil {
@@ -148,6 +150,7 @@ func (r *RedisServer) Do(args ...string) (any, error) { return r.do(answerPatien
 // ask is Do for a server that may be paused.
 func (r *RedisServer) ask(args ...string) (any, error) { return r.do(askPatience, args...) }
 
+// do sends a command over a new connection, and returns its reply.
 func (r *RedisServer) do(patience time.Duration, args ...string) (any, error) {
 	c, err := r.dial(patience)
 	if err != nil {
@@ -163,6 +166,7 @@ func (r *RedisServer) Info(section string) (map[string]string, error) {
 	return parseInfo(answer), err
 }
 
+// parseInfo parses the reply to INFO.
 func parseInfo(answer any) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(fmt.Sprint(answer)) {

@@ -46,6 +46,7 @@ func RedisCluster(t testing.TB, options ...Option) *RedisClusterServers {
 	return c
 }
 
+// newClusterNode returns a node that is not started yet.
 func newClusterNode(t testing.TB, set *settings) *RedisServer {
 	t.Helper()
 	return newRedisKind(t, set, 2, (*RedisServer).clusterArgs)
@@ -113,6 +114,7 @@ func (c *RedisClusterServers) join(i int) error {
 	return nil
 }
 
+// replicate makes a node the replica of a master.
 func (c *RedisClusterServers) replicate(replica, master *RedisServer) error {
 	id, err := master.clusterID()
 	if err != nil {
@@ -272,10 +274,12 @@ func (c *RedisClusterServers) commonView() (common clusterView, err error) {
 	return common, nil
 }
 
+// running returns the nodes whose processes are running.
 func (c *RedisClusterServers) running() []*RedisServer {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(r *RedisServer) bool { return r.Pid() == 0 })
 }
 
+// clusterID returns the ID of the node in its cluster.
 func (r *RedisServer) clusterID() (string, error) {
 	id, err := r.Do("CLUSTER", "MYID")
 	return fmt.Sprint(id), err

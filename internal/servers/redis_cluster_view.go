@@ -20,6 +20,7 @@ type clusterNode struct {
 	slots  []string // such as 0-5460
 }
 
+// clusterView returns the node's view of its cluster.
 func (r *RedisServer) clusterView() (view clusterView, err error) {
 	info, err := r.ask("CLUSTER", "INFO")
 	if err != nil {

@@ -79,6 +79,7 @@ func (r *RedisServer) keyIn(slot string) (string, error) {
 	return "", err
 }
 
+// migrateCommand returns the command that moves a key to another node.
 func migrateCommand(key string, to *RedisServer) []string {
 	command := []string{"MIGRATE", "127.0.0.1", strconv.Itoa(to.Port()), "", "0", migratePatience}
 	switch {

@@ -72,6 +72,7 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	return s
 }
 
+// newSentinel returns a sentinel that is not started yet.
 func newSentinel(t testing.TB, set *settings) *RedisServer {
 	t.Helper()
 	r := newRedisKind(t, set, 1, func(r *RedisServer) []string { return append(r.baseArgs(), "--sentinel") })
@@ -135,6 +136,7 @@ func (s *RedisSentinelServers) Addrs() []string { return addrsOf(s.Sentinels) }
 // waits until they do.
 func (s *RedisSentinelServers) Master() (*RedisServer, error) { return pollFor(s.masterNow) }
 
+// masterNow returns the master that the sentinels agree on, or an error if they do not agree at present.
 func (s *RedisSentinelServers) masterNow() (*RedisServer, error) {
 	return agreed(s.Sentinels, s.Nodes, func(sentinel *RedisServer) (string, error) {
 		answer, err := sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.MasterName)

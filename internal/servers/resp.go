@@ -65,6 +65,7 @@ func (c *Conn) Receive() (any, error) {
 // Close closes the connection.
 func (c *Conn) Close() error { return c.conn.Close() }
 
+// read reads one reply. An error reply is returned as a RedisError.
 func (c *Conn) read() (any, error) {
 	line, err := c.r.ReadString('\n')
 	if err != nil {
@@ -89,6 +90,7 @@ func (c *Conn) read() (any, error) {
 	return nil, fmt.Errorf("%q is no RESP2", line)
 }
 
+// readBulk reads the rest of a bulk string with this length. It returns nil for a null.
 func (c *Conn) readBulk(length string) (any, error) {
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 {
@@ -101,6 +103,7 @@ func (c *Conn) readBulk(length string) (any, error) {
 	return string(bulk[:n]), nil
 }
 
+// readArray reads the elements of an array with this length. It returns nil for a null.
 func (c *Conn) readArray(length string) (any, error) {
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 {

@@ -81,6 +81,7 @@ func newServer(t testing.TB, k kind) *Server {
 	return s
 }
 
+// makeDataDir makes an empty folder for the server's data.
 func (s *Server) makeDataDir() error {
 	if err := os.Mkdir(s.dataDir(), 0o700); err != nil {
 		return err
@@ -244,6 +245,8 @@ func saysClash(log string) bool {
 	return strings.Contains(strings.ToLower(log), "address already in use")
 }
 
+// awaitReady waits until the server is ready. It returns an error if its process ends, or if it takes longer than
+// startPatience.
 func (s *Server) awaitReady() error {
 	deadline := time.Now().Add(startPatience)
 	for {
@@ -337,8 +340,10 @@ func (s *Server) failed(what string, err error) error {
 	return fmt.Errorf("%s: %s: %w", s.program, what, err)
 }
 
+// dataDir returns the folder of the server's data.
 func (s *Server) dataDir() string { return filepath.Join(s.dir, "data") }
 
+// logFile returns the path of the server's log.
 func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
 
 // logTail returns the last lines of the log, without its first bytes.

@@ -59,6 +59,7 @@ const (
 	linkedPatience = 2 * time.Second
 )
 
+// newZooKeeper returns a node of an ensemble. It is not started yet.
 func newZooKeeper(t testing.TB, ensemble *ZooKeeperServers, id int) *ZooKeeperServer {
 	t.Helper()
 	z := &ZooKeeperServer{id: id, ensemble: ensemble}
@@ -73,6 +74,7 @@ func newZooKeeper(t testing.TB, ensemble *ZooKeeperServers, id int) *ZooKeeperSe
 	return z
 }
 
+// javaArgs returns the arguments for the Java virtual machine.
 func (z *ZooKeeperServer) javaArgs() []string {
 	return []string{
 		"-Xmx64m", "-Xms32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
@@ -231,6 +233,7 @@ type zooKeeperStatus struct {
 	epoch uint64 // of the last write; a leader begins its own before it leads
 }
 
+// status returns the mode and the epoch that the node reports.
 func (z *ZooKeeperServer) status(ctx context.Context) (zooKeeperStatus, error) {
 	said, err := z.Command(ctx, "srvr")
 	if err != nil {

@@ -28,6 +28,7 @@ func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers
 	return c
 }
 
+// newZooKeeperEnsemble returns an ensemble of n nodes that are not started yet.
 func newZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers {
 	t.Helper()
 	c := &ZooKeeperServers{set: settingsOf(options)}

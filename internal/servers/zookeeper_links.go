@@ -60,10 +60,12 @@ func (c *ZooKeeperServers) link(from, to *ZooKeeperServer) (err error) {
 	return err
 }
 
+// addrOf returns the address of one of the node's ports.
 func (z *ZooKeeperServer) addrOf(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(z.ports[port]))
 }
 
+// close closes the proxies of all links, and returns their errors.
 func (links zooKeeperLinks) close() error {
 	var errs []error
 	for _, l := range links {

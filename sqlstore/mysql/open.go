@@ -75,6 +75,7 @@ func passwordFile(path string) Credentials {
 	}
 }
 
+// settingsOf returns the settings that the options make.
 func settingsOf(options []Option) (s settings) {
 	for _, o := range options {
 		o(&s)
@@ -82,6 +83,7 @@ func settingsOf(options []Option) (s settings) {
 	return s
 }
 
+// openURL is the function that is registered for the URLs of this package.
 func openURL(ctx context.Context, at store.Location) (store.Store, error) {
 	s, err := openAt(ctx, at, nil)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readClock finds the machine's clock. On macOS CLOCK_MONOTONIC_RAW goes on while the machine sleeps, and nobody
-// adjusts its pace.
+// readClock returns the machine's clock. On macOS CLOCK_MONOTONIC_RAW continues while the machine sleeps, and its rate
+// is never adjusted.
 func readClock() (clock, error) {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

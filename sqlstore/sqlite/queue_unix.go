@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLockFolder locks a folder, unless it is busy.
+// tryLockFolder locks a folder without waiting. It reports busy if another process has it locked.
 func tryLockFolder(folder *os.File, exclusive bool) (busy bool, err error) {
 	how := unix.LOCK_SH
 	if exclusive {

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 )
 
-// believed checks a claim that has just learnt that it holds, or holds on.
+// believed checks a claim that was just granted or renewed.
 func (w *world) believed(a *actor, ticket uint64, first bool) {
 	highest := w.highest[a.key]
 	w.highest[a.key] = max(highest, ticket)
@@ -28,7 +28,7 @@ func (w *world) believed(a *actor, ticket uint64, first bool) {
 	}
 }
 
-// other is a claim of another client on the same lock that is believed to hold.
+// other returns a claim of another client on the same lock that its holder believes to be held, or nil.
 func (w *world) other(than *client) *actor {
 	for _, c := range w.clients {
 		if o := c.actor; o != nil && c != than && c.key == than.key && c.alive && o.broken == 0 &&
@@ -42,7 +42,8 @@ func (w *world) other(than *client) *actor {
 // ordered reports whether the order of tickets is promised.
 func (w *world) ordered() bool { return !w.wild && !w.jumpy && !w.rules.Unsaved }
 
-// A life is what is known of one try from outside: whether it is over, and when somebody last worked on it.
+// A life is the history of one try as an observer knows it: whether it is over, and when a message about it was last in
+// transit.
 type life struct {
 	value  string
 	over   bool
@@ -52,13 +53,14 @@ type life struct {
 	orphan bool          // nobody can be expected to release it
 }
 
+// seen notes that a message about the try is in transit until at.
 func (l *life) seen(at time.Duration) {
 	if l != nil {
 		l.active = max(l.active, at)
 	}
 }
 
-// end says that the try is over: from now on its keys must go.
+// end notes that the try is over: from now on its keys must be removed.
 func (l *life) end(w *world, a *actor) {
 	if l == nil || l.over {
 		return
@@ -71,7 +73,8 @@ func (l *life) end(w *world, a *actor) {
 	}
 }
 
-// idle is how long nobody may work on a key that must go: longer than the longest pause between two releases.
+// idle returns how long a key that must be removed may stay without a message about it: longer than the longest pause
+// between two releases.
 func (c *client) idle() time.Duration {
 	return c.life()/4 + slow + 20*time.Millisecond
 }
@@ -86,7 +89,7 @@ func (w *world) watch(e *event, s *server) {
 	}
 }
 
-// suspect looks whether a key stays that must go.
+// suspect schedules a check that a key which must be removed does not stay.
 func (w *world) suspect(a *actor, l *life, node int) {
 	if l.orphan || w.off.Has(vote.OwnValues) { // then tries cannot be told apart
 		return
@@ -107,15 +110,15 @@ func (w *world) suspect(a *actor, l *life, node int) {
 	}})
 }
 
-// excuse is for a message that comes when a key may have lived for so many hundredths of its time: nobody can be
-// expected to release it then.
+// excuse handles a message that arrives when a key may have lived for this many hundredths of its time: no client can
+// be expected to release it then.
 func (l *life) excuse(w *world, e *event, hundredths int) {
 	if l != nil && l.over && w.now-l.set > e.client.life()*time.Duration(hundredths)/100 {
 		l.orphan = true
 	}
 }
 
-// lifeOf finds the try that a value belongs to.
+// lifeOf returns the try that a value belongs to, or nil.
 func (a *actor) lifeOf(value string) *life {
 	if a.life != nil && (a.life.value == value || a.life.value == "") {
 		return a.life

@@ -1,9 +1,9 @@
 // Package sim runs Redlock in a world of its own: nodes, clients, clocks and messages, all in one thread and all from
 // one seed. It drives the decisions of package vote, the same that production runs.
 //
-// A schedule is what one seed makes: how many nodes and clients there are, what each client does, how long messages
-// take, what is lost, who crashes and when. Run plays it and says what went wrong. For a time there are faults; then
-// they stop, and all who wait must get in.
+// A schedule is generated from one seed: how many nodes and clients there are, what each client does, how long messages
+// take, which are lost, which processes crash and when. Run executes it and reports violations. For some time there are
+// faults; then they stop, and all waiting clients must acquire the lock.
 //
 // What is checked:
 //   - Overlap: no two claims are held at one time, as their holders believe by their own clocks.

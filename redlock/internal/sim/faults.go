@@ -21,7 +21,7 @@ const (
 	kinds
 )
 
-// planFaults says what happens to whom, and when.
+// planFaults draws the faults: what happens to which node or client, and when.
 func (w *world) planFaults() {
 	var weights [kinds]int
 	most := 9

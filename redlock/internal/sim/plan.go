@@ -44,7 +44,7 @@ var themes = []theme{
 	sleepers,
 }
 
-// plan makes the schedule: everything that chance decides before it begins.
+// plan draws the schedule: all random choices that are made before the simulation begins.
 func (w *world) plan() {
 	w.rules = vote.Rules{
 		Nodes: []int{3, 3, 3, 5, 5}[w.random.IntN(5)], MaxTTL: maxTTL, DriftPart: drift,
@@ -200,7 +200,8 @@ func (w *world) pick(permille int, values ...int) int {
 	return 0
 }
 
-// planWeather says how messages fare.
+// planWeather draws the conditions of messages: how slow they are, how many are lost or duplicated, and which faults
+// strike just when a node has granted a request.
 func (w *world) planWeather() {
 	switch w.theme {
 	case anything:
