@@ -64,7 +64,7 @@ type Result struct {
 	State     store.State
 	Ticket    uint64
 	Ahead     int           // how many claims are ahead; -1: not known
-	RecheckIn time.Duration // a waiting claim: how long until something ahead of it can run out; 0: nothing can
+	RecheckIn time.Duration // a waiting claim: how long until something ahead of it can expire; 0: nothing can
 	Holder    *store.Entry
 	Err       error // as in store.Status
 }

@@ -74,7 +74,12 @@ func TestStoresEndToEnd(t *testing.T) {
 			bare(t, "--store="+url, "wait", "--held", "deploy/eu").want(t, 0, nothing, nothing)
 			bare(t, "--store="+url, "wait", "--timeout", "0", "deploy/eu").complains(t, exitBusy, "still in use")
 			testExporter(t, url)
+			elect := func(args ...string) result {
+				return callOnFiles(t, append([]string{"--store=" + url, "elect"}, args...)...)
+			}
+			elect("--wait", "50ms", "deploy/eu", "--", "true").want(t, exitBusy, nothing, "^holdfast: ")
 			check(t, l.Unlock(t.Context()))
+			elect("deploy/eu", "--", "sh", "-c", "exit 7").want(t, 7, nothing, nothing)
 			bare(t, "--store="+url, "wait", "--timeout", "1m", "deploy/eu").want(t, 0, nothing, nothing)
 		})
 	}
