@@ -122,7 +122,7 @@ func (c *cluster) keysIn(slot int) *slotKeys {
 	return at
 }
 
-func (c *cluster) connect(ctx context.Context, at *slotKeys, grants bool) (*wire, error) {
+func (c *cluster) connect(ctx context.Context, at *slotKeys, grants bool) (*connection, error) {
 	n, err := c.nodeOf(ctx, at.slot)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (c *cluster) connect(ctx context.Context, at *slotKeys, grants bool) (*wire
 
 // arrive makes sure that the mark of the slot is high enough. Before the first slot it checks that the node supports
 // the scripts.
-func (c *cluster) arrive(ctx context.Context, w *wire, at *slotKeys) error {
+func (c *cluster) arrive(ctx context.Context, w *connection, at *slotKeys) error {
 	if w.visits.hasArrived(at.slot) {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (c *cluster) arrive(ctx context.Context, w *wire, at *slotKeys) error {
 	return err
 }
 
-func (c *cluster) prepare(n *node, w *wire, server *Server) error {
+func (c *cluster) prepare(n *node, w *connection, server *Server) error {
 	w.visits = &visits{since: time.Now()}
 	if n.inspected.Load() {
 		return nil
@@ -159,7 +159,7 @@ func (c *cluster) prepare(n *node, w *wire, server *Server) error {
 	return err
 }
 
-func (c *cluster) listen(n *node, w *wire) error {
+func (c *cluster) listen(n *node, w *connection) error {
 	n.pushes.Tasks.Go(func() {
 		<-w.Dead()
 		c.store.frame.Push(store.Everyone, store.Status{})
@@ -267,7 +267,7 @@ func (c *cluster) masters(kept *[slotCount]*node) (nodes []*node) {
 	return nodes
 }
 
-func (c *cluster) retry(ctx context.Context, at *slotKeys, w *wire, err error, attempt int) error {
+func (c *cluster) retry(ctx context.Context, at *slotKeys, w *connection, err error, attempt int) error {
 	switch {
 	case c.shouldRetry(ctx, at.slot, w, err, attempt):
 		return nil
@@ -279,7 +279,7 @@ func (c *cluster) retry(ctx context.Context, at *slotKeys, w *wire, err error, a
 
 // shouldRetry reports whether to retry a call for a slot after an attempt over w that failed; w is nil if there was no
 // connection, so that nothing was sent. It waits as long as makes sense before a retry.
-func (c *cluster) shouldRetry(ctx context.Context, slot int, w *wire, err error, attempt int) bool {
+func (c *cluster) shouldRetry(ctx context.Context, slot int, w *connection, err error, attempt int) bool {
 	if ctx.Err() != nil || c.store.frame.Closed() || attempt >= maxMoves && !isMoving(err) {
 		return false
 	}
@@ -377,7 +377,7 @@ func (c *cluster) moved(ctx context.Context, slot int, address string) bool {
 // hear subscribes to the channel of a slot at the node that keeps it now.
 func (c *cluster) hear(ctx context.Context, at *slotKeys) (already bool, err error) {
 	for attempt := 0; ; attempt++ {
-		var w *wire
+		var w *connection
 		if w, already, err = c.subscribe(ctx, at); err == nil {
 			return already, nil
 		}
@@ -391,7 +391,7 @@ func (c *cluster) hear(ctx context.Context, at *slotKeys) (already bool, err err
 }
 
 // subscribe subscribes to the channel of a slot, and checks that the user may publish to it.
-func (c *cluster) subscribe(ctx context.Context, at *slotKeys) (w *wire, already bool, err error) {
+func (c *cluster) subscribe(ctx context.Context, at *slotKeys) (w *connection, already bool, err error) {
 	n, err := c.nodeOf(ctx, at.slot)
 	if err != nil {
 		return nil, false, err

@@ -103,11 +103,11 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 	var answer rediswire.Reply
 	try := s.try(at, true)
 	for try.next(ctx) {
-		args[0] = s.describe(c, at, try.wire)
-		visits, joining := try.wire.visits, time.Now() // later than try.sent, if it had to arrive first
+		args[0] = s.describe(c, at, try.connection)
+		visits, joining := try.connection.visits, time.Now() // later than try.sent, if it had to arrive first
 		if s.guard > 0 || visits != nil {
 			keys = append(keys[:2], at.run)
-			args = append(args[:3], how, millis(s.guard), try.wire.run)
+			args = append(args[:3], how, millis(s.guard), try.connection.run)
 			args = visits.appendPace(args, at.slot, joining)
 		}
 		answer = joinScript.Run(ctx, try.conn, keys, args)
@@ -315,7 +315,7 @@ func (s *lines) keep(ctx context.Context, b batch, most int) []store.Status {
 	for try.next(ctx) {
 		runs := make([]execution, len(parts))
 		for i, part := range parts {
-			runs[i] = s.keeping(part, try.wire)
+			runs[i] = s.keeping(part, try.connection)
 		}
 		answers = keepScript.RunAll(ctx, try.conn, runs)
 		try.done(answers...)
@@ -347,7 +347,7 @@ func (b batch) parts(most int) (parts []batch) {
 }
 
 // keeping returns one run of keep.lua for a batch. It may overwrite the array behind b.keys after its end.
-func (s *lines) keeping(b batch, w *wire) execution {
+func (s *lines) keeping(b batch, w *connection) execution {
 	e := execution{
 		Keys: append(b.keys, b.at.mark, b.at.run),
 		Args: append(make([]string, 0, 3*len(b.claims)+2), w.run, millis(s.guard)),
@@ -418,7 +418,7 @@ func (s *lines) Leave(ctx context.Context, c store.Claim) error {
 	for try.next(call.Context) {
 		if s.guard > 0 {
 			keys = append(keys[:1], at.run)
-			args = append(args[:1], bury, millis(s.guard), try.wire.run)
+			args = append(args[:1], bury, millis(s.guard), try.connection.run)
 		}
 		answer = leaveScript.Run(call.Context, try.conn, keys, args)
 		try.done(answer)
@@ -449,7 +449,7 @@ func (s *lines) Break(ctx context.Context, name string, ticket uint64) error {
 	var answer rediswire.Reply
 	try := s.try(at, false)
 	for try.next(call.Context) {
-		args := []string{strconv.FormatUint(ticket, 10), try.wire.run, millis(s.guard)}
+		args := []string{strconv.FormatUint(ticket, 10), try.connection.run, millis(s.guard)}
 		answer = breakScript.Run(call.Context, try.conn, []string{line, at.run}, args)
 		try.done(answer)
 	}

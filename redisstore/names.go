@@ -208,7 +208,7 @@ func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...
 	var answer rediswire.Reply
 	try := s.try(at, false)
 	for try.next(ctx) {
-		answer = listScript.Run(ctx, try.conn, keys, append([]string{try.wire.run, millis(s.guard)}, what...))
+		answer = listScript.Run(ctx, try.conn, keys, append([]string{try.connection.run, millis(s.guard)}, what...))
 		try.done(answer)
 	}
 	if try.err != nil {

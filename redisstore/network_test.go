@@ -190,7 +190,7 @@ func TestAbandonedRoomComesBack(t *testing.T) {
 	server := servers.Redis(t)
 	p := testkit.Proxy(t, server.Addr())
 	s := openAt(t, "redis://"+p.Addr())
-	for range 8 { // eight times a hundred, and a wire has room for 256
+	for range 8 { // eight times a hundred, and a connection has room for 256
 		release := p.Hold(proxy.Replies)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		var waiting sync.WaitGroup

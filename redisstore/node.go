@@ -20,14 +20,14 @@ var (
 	errCut       = rediswire.ErrCut
 	errReplica   = rediswire.ErrReplica
 	errCluster   = rediswire.ErrCluster
-	errUnplugged = rediswire.ErrUnplugged
+	errUnplugged = rediswire.ErrNotInUse
 	errShape     = rediswire.ErrShape
 )
 
 type (
-	plug      = rediswire.Plug[*wire]
-	script    = rediswire.Script
-	execution = rediswire.Execution
+	reconnector = rediswire.Reconnector[*connection]
+	script      = rediswire.Script
+	execution   = rediswire.Execution
 )
 
 const dialTimeout = rediswire.DialTimeout
@@ -37,10 +37,10 @@ type node struct {
 	address  string // of a node of a cluster
 	client   rueidis.Client
 	owned    bool // whether the client is ours to close
-	commands plug
-	pushes   plug
-	acked    plug  // for what replicas must acknowledge
-	grants   *plug // for what may grant or renew: acked, or commands if no replica has to acknowledge
+	commands reconnector
+	pushes   reconnector
+	acked    reconnector  // for what replicas must acknowledge
+	grants   *reconnector // for what may grant or renew: acked, or commands if no replica has to acknowledge
 
 	inspected atomic.Bool // in a cluster: it was looked at before locks were first kept there
 }
@@ -48,30 +48,30 @@ type node struct {
 // newNode returns a node for a client that leads to one server. It does not connect yet.
 func (b *base) newNode(address string, client rueidis.Client, owned bool) *node {
 	n := &node{address: address, client: client, owned: owned}
-	n.commands.Connect = func() (*wire, error) { return b.connect(n, &n.commands) }
-	n.acked.Connect = func() (*wire, error) {
+	n.commands.Connect = func() (*connection, error) { return b.connect(n, &n.commands) }
+	n.acked.Connect = func() (*connection, error) {
 		w, err := b.connect(n, &n.acked)
 		if err == nil {
 			w.newRounds(b.replicaSettings, &n.acked.Tasks)
 		}
 		return w, err
 	}
-	n.pushes.Connect = func() (*wire, error) { return b.connectPushes(n) }
+	n.pushes.Connect = func() (*connection, error) { return b.connectPushes(n) }
 	n.grants = &n.commands
 	if b.replicas > 0 {
 		n.grants = &n.acked
 	}
-	for _, p := range n.plugs() {
-		p.Made = func(w *wire) { n.keepTo(w.run, errCut) }
+	for _, p := range n.reconnectors() {
+		p.Made = func(w *connection) { n.keepTo(w.run, errCut) }
 	}
 	return n
 }
 
-// plugs returns the holders of the node's three connections.
-func (n *node) plugs() []*plug { return []*plug{&n.commands, &n.pushes, &n.acked} }
+// reconnectors returns the holders of the node's three connections.
+func (n *node) reconnectors() []*reconnector { return []*reconnector{&n.commands, &n.pushes, &n.acked} }
 
 // connect returns the connection for requests that may grant or renew, or the one for all other requests.
-func (n *node) connect(ctx context.Context, grants bool) (*wire, error) {
+func (n *node) connect(ctx context.Context, grants bool) (*connection, error) {
 	if grants {
 		return n.grants.Get(ctx)
 	}
@@ -81,7 +81,7 @@ func (n *node) connect(ctx context.Context, grants bool) (*wire, error) {
 // keepTo ends all connections to another run of the server, or to another server. Such a connection may be alive, but
 // no push arrives over it any more, and what is written over it is lost.
 func (n *node) keepTo(run string, why error) {
-	for _, p := range n.plugs() {
+	for _, p := range n.reconnectors() {
 		if w, ok := p.Current(); ok && w.run != run {
 			w.End(why)
 		}
@@ -91,20 +91,20 @@ func (n *node) keepTo(run string, why error) {
 // close ends the connections, and prevents new ones. It waits for connection attempts: if the store owns the client,
 // closing that aborts them; otherwise they take as long as the client lets them.
 func (n *node) close() {
-	for _, p := range n.plugs() {
-		p.Unplug()
+	for _, p := range n.reconnectors() {
+		p.Close()
 	}
 	if n.owned {
 		n.client.Close()
 	}
-	for _, p := range n.plugs() {
+	for _, p := range n.reconnectors() {
 		p.Tasks.Wait()
 	}
 }
 
-// A wire is one connection to a server, with the properties of that server.
-type wire struct {
-	*rediswire.Wire
+// A connection is one connection to a server, with the properties of that server.
+type connection struct {
+	*rediswire.Connection
 	run    string  // which run of the server it leads to, as the scripts want it: "1 RUN "
 	visits *visits // to the slots of a node of a cluster; otherwise nil
 	topics *topics // of a connection for pushes
@@ -112,26 +112,26 @@ type wire struct {
 }
 
 // newWire returns a new connection with the properties of its server.
-func newWire(w *rediswire.Wire, err error) (*wire, error) {
+func newConnection(w *rediswire.Connection, err error) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire{Wire: w, run: runText(&w.Info)}, nil
+	return &connection{Connection: w, run: runText(&w.Info)}, nil
 }
 
 // serverMillis returns an estimate of the server's time, in milliseconds since 1970. It is for human readers only.
-func (w *wire) serverMillis() int64 { return w.Info.Now().UnixMilli() }
+func (w *connection) serverMillis() int64 { return w.Info.Now().UnixMilli() }
 
 // connect makes a connection to the node over which scripts can be run.
-func (b *base) connect(n *node, p *plug) (*wire, error) {
-	made := func() (*rediswire.Wire, error) { return rediswire.Connect(&p.Tasks, n.client) }
+func (b *base) connect(n *node, p *reconnector) (*connection, error) {
+	made := func() (*rediswire.Connection, error) { return rediswire.Connect(&p.Tasks, n.client) }
 	if p == &n.acked { // a WAIT may take longer than a server may be silent otherwise
-		made = func() (*rediswire.Wire, error) {
+		made = func() (*rediswire.Connection, error) {
 			return rediswire.ConnectPushes(&p.Tasks, n.client,
 				rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})
 		}
 	}
-	w, err := newWire(made())
+	w, err := newConnection(made())
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +150,9 @@ func (b *base) connect(n *node, p *plug) (*wire, error) {
 }
 
 // connectPushes makes a connection for pushes alone, so that no long response delays them.
-func (b *base) connectPushes(n *node) (*wire, error) {
+func (b *base) connectPushes(n *node) (*connection, error) {
 	var topics topics
-	w, err := newWire(rediswire.ConnectPushes(&n.pushes.Tasks, n.client, rueidis.PubSubHooks{
+	w, err := newConnection(rediswire.ConnectPushes(&n.pushes.Tasks, n.client, rueidis.PubSubHooks{
 		OnMessage: b.receive,
 		OnSubscription: func(s rueidis.PubSubSubscription) {
 			if topics.note(s) {
@@ -175,7 +175,7 @@ func (b *base) connectPushes(n *node) (*wire, error) {
 // there. Servers that resemble Redis are judged by their behaviour, and a user without the permission to publish gets
 // the error before a claim waits. In a cluster there is no topic to probe, so that error comes when a claim first
 // waits.
-func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) error {
+func (b *base) probe(ctx context.Context, w *connection, at *slotKeys, topic string) error {
 	undeclared := at.run
 	if b.plain != nil { // its scripts name all of their keys
 		undeclared = ""
@@ -196,7 +196,7 @@ func (b *base) probe(ctx context.Context, w *wire, at *slotKeys, topic string) e
 // arrive raises the mark unless this run of the server has raised it already. It is called before the first Join over a
 // connection (in a cluster: for each slot). That is enough, since no connection outlives the server's run. The startup
 // delay begins here too, and not only with the first request for a lock.
-func (b *base) arrive(ctx context.Context, w *wire, at *slotKeys) error {
+func (b *base) arrive(ctx context.Context, w *connection, at *slotKeys) error {
 	conn, _ := w.forTry()
 	reply := keepScript.Run(ctx, conn, []string{at.mark, at.run}, []string{w.run, millis(b.guard)})
 	said, err := reply.Texts()

@@ -87,7 +87,7 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	var answer rediswire.Reply
 	try := p.try(p.at, true)
 	for try.next(call.Context) {
-		e := p.trying(b, before, &c, try.wire)
+		e := p.trying(b, before, &c, try.connection)
 		answer = takeScript.Run(call.Context, try.conn, e.Keys, e.Args)
 		try.done(answer)
 	}
@@ -105,7 +105,7 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 }
 
 // trying is one run of plain_take.lua.
-func (p *plainMode) trying(b *plainClaim, before string, c *store.Claim, w *wire) execution {
+func (p *plainMode) trying(b *plainClaim, before string, c *store.Claim, w *connection) execution {
 	want, more := b.want()
 	p.mu.Lock()
 	floor := max(c.Floor, p.seen)
@@ -306,7 +306,7 @@ func (r *renewal) tryAgain(waiting []renewed) {
 	}
 	all := make([]execution, len(waiting))
 	for n, k := range waiting {
-		all[n] = r.trying(k.bid, k.before, &r.claims[k.i], r.try.wire)
+		all[n] = r.trying(k.bid, k.before, &r.claims[k.i], r.try.connection)
 	}
 	sent := time.Now()
 	for n, answer := range takeScript.RunAll(r.ctx, r.try.conn, all) {
@@ -423,7 +423,7 @@ func (p *plainMode) run(ctx context.Context, script *script, keys, args []string
 }
 
 // pushes returns the connection for pushes.
-func (p *plainMode) pushes(ctx context.Context) (w *wire, err error) {
+func (p *plainMode) pushes(ctx context.Context) (w *connection, err error) {
 	err = p.topology.each(ctx, func(n *node) error {
 		w, err = n.pushes.Get(ctx)
 		return err

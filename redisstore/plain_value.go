@@ -25,7 +25,7 @@ func (b *plainClaim) want() (want, more string) {
 //
 // A claim recognises it by its ID alone. SINCE is the server's time as far as this client knows it. SINCE and OWNER are
 // of when the lock was acquired, and do not change when it is handed over inside the process.
-func (p *plainMode) valueRest(owner *store.Owner, w *wire) string {
+func (p *plainMode) valueRest(owner *store.Owner, w *connection) string {
 	return rediskey.Since(time.UnixMilli(w.serverMillis())) + " " + p.owners.Text(owner)
 }
 

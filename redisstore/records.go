@@ -69,7 +69,7 @@ func (e *encoder) about(c *store.Claim) string {
 }
 
 // describe returns the argument of join.lua about a claim: "ID REST" (see line.lua).
-func (s *lines) describe(c *store.Claim, at *slotKeys, w *wire) string {
+func (s *lines) describe(c *store.Claim, at *slotKeys, w *connection) string {
 	about := s.encoder.about(c)
 	var space [512]byte // most claims have less to say
 	b := append(hex.AppendEncode(space[:0], c.ID[:]), ' ')

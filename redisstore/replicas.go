@@ -48,8 +48,8 @@ func (e *unackedError) Error() string {
 // WAIT. A WAIT delays everything after it on the same connection. So many requests share one WAIT, and the connection
 // is used for nothing else.
 type rounds struct {
-	wire *wire
-	want replicaSettings
+	connection *connection
+	want       replicaSettings
 
 	mu   sync.Mutex
 	next *round        // what the next one will send; nil: nothing
@@ -57,8 +57,8 @@ type rounds struct {
 }
 
 // newRounds makes the connection send in rounds from now on.
-func (w *wire) newRounds(want replicaSettings, tasks *sync.WaitGroup) {
-	w.rounds = &rounds{wire: w, want: want, due: make(chan struct{}, 1)}
+func (w *connection) newRounds(want replicaSettings, tasks *sync.WaitGroup) {
+	w.rounds = &rounds{connection: w, want: want, due: make(chan struct{}, 1)}
 	tasks.Go(w.rounds.run)
 }
 
@@ -84,7 +84,7 @@ type receipt struct {
 
 // forTry returns the Doer for the commands of a try and, if replicas must acknowledge them, its receipt. Commands on
 // such a connection must use the receipt: a command beside the rounds would be delayed by a WAIT.
-func (w *wire) forTry() (rediswire.Doer, *receipt) {
+func (w *connection) forTry() (rediswire.Doer, *receipt) {
 	if w.rounds == nil {
 		return w, nil
 	}
@@ -98,7 +98,7 @@ func (r *receipt) Do(ctx context.Context, command rueidis.Completed) rediswire.R
 }
 
 // B implements rediswire.Doer.
-func (r *receipt) B() rueidis.Builder { return r.wire.B() }
+func (r *receipt) B() rueidis.Builder { return r.connection.B() }
 
 // DoAll implements rediswire.Doer: it sends commands with the next round, and waits for their replies. It returns
 // errors if ctx or the connection ends first.
@@ -117,8 +117,8 @@ func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []red
 			r.short = mine.short
 		}
 		return own.answers
-	case <-r.wire.Dead():
-		return rediswire.Failures(len(commands), r.wire.Why())
+	case <-r.connection.Dead():
+		return rediswire.Failures(len(commands), r.connection.Why())
 	case <-ctx.Done():
 		return rediswire.Failures(len(commands), ctx.Err())
 	}
@@ -129,7 +129,7 @@ func (r *rounds) run() {
 	for {
 		select {
 		case <-r.due:
-		case <-r.wire.Dead():
+		case <-r.connection.Dead():
 			return
 		}
 		r.mu.Lock()
@@ -159,8 +159,8 @@ func (r *rounds) send(now *round) {
 	if n == 0 {
 		return
 	}
-	wait := r.wire.B().Wait().Numreplicas(int64(r.want.replicas)).Timeout(r.want.patience.Milliseconds()).Build()
-	answers := r.wire.DoAll(ctx, append(commands, wait))
+	wait := r.connection.B().Wait().Numreplicas(int64(r.want.replicas)).Timeout(r.want.patience.Milliseconds()).Build()
+	answers := r.connection.DoAll(ctx, append(commands, wait))
 	got, err := answers[n].Int64()
 	for i, answer := range answers[:n] {
 		if err != nil && answer.Error() == nil { // what it was refused with tells more, such as where the slot is now
@@ -175,7 +175,7 @@ func (r *rounds) send(now *round) {
 	}
 	switch {
 	case err != nil:
-		r.wire.End(err) // who refuses to WAIT is a master no more
+		r.connection.End(err) // who refuses to WAIT is a master no more
 	case got < int64(r.want.replicas):
 		now.short = &unackedError{got, r.want}
 	}

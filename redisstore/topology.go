@@ -20,14 +20,14 @@ type topology interface {
 	keysFor(key string) *slotKeys
 
 	// connect returns a connection to the node that keeps a slot: for what may grant or renew, or for everything else.
-	connect(ctx context.Context, at *slotKeys, grants bool) (*wire, error)
+	connect(ctx context.Context, at *slotKeys, grants bool) (*connection, error)
 
 	// arrive prepares the first use of a slot over a connection.
-	arrive(ctx context.Context, w *wire, at *slotKeys) error
+	arrive(ctx context.Context, w *connection, at *slotKeys) error
 
 	// retry returns nil if what failed over w is to be tried again, and otherwise the error to report. w is nil if
 	// nothing was sent. It waits as long as makes sense before a retry.
-	retry(ctx context.Context, at *slotKeys, w *wire, err error, attempt int) error
+	retry(ctx context.Context, at *slotKeys, w *connection, err error, attempt int) error
 
 	// hear subscribes to the pushes of a slot, and reports whether it was subscribed already.
 	hear(ctx context.Context, at *slotKeys) (already bool, err error)
@@ -36,8 +36,8 @@ type topology interface {
 	each(ctx context.Context, visit func(*node) error) error
 
 	// prepare completes a new connection that scripts are run over, and listen one for pushes.
-	prepare(n *node, w *wire, server *Server) error
-	listen(n *node, w *wire) error
+	prepare(n *node, w *connection, server *Server) error
+	listen(n *node, w *connection) error
 }
 
 // tries are the attempts of a call at the node that keeps a slot. A topology may need several:
@@ -51,13 +51,13 @@ type tries struct {
 	at       *slotKeys
 	grants   bool // it may grant or renew, so replicas may have to acknowledge it
 
-	made     int            // the number so far
-	wire     *wire          // of the last
-	conn     rediswire.Doer // what it sends over
-	receipt  *receipt       // the same, where replicas must acknowledge; otherwise nil
-	sent     time.Time      // when it was sent
-	answered bool           // whether there are answers
-	err      error          // why it failed
+	made       int            // the number so far
+	connection *connection    // of the last
+	conn       rediswire.Doer // what it sends over
+	receipt    *receipt       // the same, where replicas must acknowledge; otherwise nil
+	sent       time.Time      // when it was sent
+	answered   bool           // whether there are answers
+	err        error          // why it failed
 }
 
 // try returns the attempts of a call for a slot. grants reports whether it may grant or renew.
@@ -72,18 +72,18 @@ func (t *tries) next(ctx context.Context) bool {
 			if t.err == nil {
 				return false
 			}
-			if t.err = t.topology.retry(ctx, t.at, t.wire, t.err, t.made-1); t.err != nil {
+			if t.err = t.topology.retry(ctx, t.at, t.connection, t.err, t.made-1); t.err != nil {
 				return false
 			}
 		}
 		t.made++
 		t.answered = false
-		if t.wire, t.err = t.topology.connect(ctx, t.at, t.grants); t.err == nil {
+		if t.connection, t.err = t.topology.connect(ctx, t.at, t.grants); t.err == nil {
 			t.sent = time.Now()
-			t.err = t.topology.arrive(ctx, t.wire, t.at)
+			t.err = t.topology.arrive(ctx, t.connection, t.at)
 		}
 		if t.err == nil {
-			t.conn, t.receipt = t.wire.forTry()
+			t.conn, t.receipt = t.connection.forTry()
 			return true
 		}
 	}
@@ -136,7 +136,7 @@ func (b *base) newSingle() *single {
 
 // begin connects for commands and for pushes: a claim that waits can be notified from its first moment.
 func (t *single) begin(ctx context.Context) error {
-	for _, p := range []*plug{&t.home.commands, &t.home.pushes} {
+	for _, p := range []*reconnector{&t.home.commands, &t.home.pushes} {
 		if _, err := p.Get(ctx); err != nil {
 			return t.store.openFault(ctx, err, t.failsOver)
 		}
@@ -159,20 +159,22 @@ func (t *single) close() {
 
 func (t *single) keysFor(string) *slotKeys { return t.at }
 
-func (t *single) connect(ctx context.Context, _ *slotKeys, grants bool) (*wire, error) {
+func (t *single) connect(ctx context.Context, _ *slotKeys, grants bool) (*connection, error) {
 	return t.home.connect(ctx, grants)
 }
 
-func (t *single) arrive(context.Context, *wire, *slotKeys) error { return nil } // prepare has
+func (t *single) arrive(context.Context, *connection, *slotKeys) error { return nil } // prepare has
 
-func (t *single) retry(_ context.Context, _ *slotKeys, _ *wire, err error, _ int) error { return err }
+func (t *single) retry(_ context.Context, _ *slotKeys, _ *connection, err error, _ int) error {
+	return err
+}
 
 func (t *single) hear(context.Context, *slotKeys) (already bool, err error) { return true, nil }
 
 func (t *single) each(_ context.Context, visit func(*node) error) error { return visit(t.home) }
 
 // prepare checks that the server supports the scripts, and that its run has raised the mark.
-func (t *single) prepare(_ *node, w *wire, _ *Server) error {
+func (t *single) prepare(_ *node, w *connection, _ *Server) error {
 	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
 	defer cancel()
 	err := t.store.probe(ctx, w, t.at, t.at.topic)
@@ -185,7 +187,7 @@ func (t *single) prepare(_ *node, w *wire, _ *Server) error {
 	return err
 }
 
-func (t *single) listen(_ *node, w *wire) error {
+func (t *single) listen(_ *node, w *connection) error {
 	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
 	defer cancel()
 	return w.Do(ctx, w.B().Subscribe().Channel(t.at.topic).Build()).Error()

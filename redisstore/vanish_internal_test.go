@@ -25,11 +25,11 @@ func OpenPath(ctx context.Context, at store.Location,
 	return newBase(displayName(at.Scheme, options), set).openAt(ctx, options, nil)
 }
 
-// Who waits for a connection of a plug waits no longer when it is unplugged, though the attempt goes on.
-func TestUnpluggedWhileDialling(t *testing.T) {
+// Who waits for a connection waits no longer when its reconnector is closed, though the attempt goes on.
+func TestClosedWhileDialling(t *testing.T) {
 	t.Parallel()
 	dialling, release := make(chan struct{}), make(chan struct{})
-	p := plug{Connect: func() (*wire, error) {
+	p := reconnector{Connect: func() (*connection, error) {
 		close(dialling)
 		<-release
 		return nil, errors.New("too late")
@@ -42,7 +42,7 @@ func TestUnpluggedWhileDialling(t *testing.T) {
 		}()
 	}
 	<-dialling
-	p.Unplug()
+	p.Close()
 	for range cap(got) {
 		select {
 		case err := <-got:

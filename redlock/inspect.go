@@ -36,7 +36,7 @@ func usable(info *rediswire.Info) error {
 }
 
 // checkDistinct returns an error if another address leads to the same server, which would then have two votes.
-func (s *Store) checkDistinct(n *node, w *wire) error {
+func (s *Store) checkDistinct(n *node, w *connection) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, other := range s.conns {
@@ -61,7 +61,7 @@ const sentinelTopic = "__sentinel__:hello"
 
 // risksOf returns the risks of a node. Only a user with the permission for PUBSUB NUMSUB can see whether Sentinel
 // watches it.
-func risksOf(ctx context.Context, w *wire, info *rediswire.Info) (all []risk) {
+func risksOf(ctx context.Context, w *connection, info *rediswire.Info) (all []risk) {
 	const failover = "a failover loses locks that the replica has not received yet, and the old master may go on voting"
 	if n, _ := strconv.Atoi(info.Get("connected_slaves")); n > 0 {
 		text := "it has 1 replica"
@@ -92,7 +92,7 @@ func risksOf(ctx context.Context, w *wire, info *rediswire.Info) (all []risk) {
 const clockTolerance = 10 * time.Second
 
 // checkRisks returns an error if a node has a risk that is not allowed, and logs a warning for each that is.
-func (s *Store) checkRisks(ctx context.Context, n *node, w *wire) error {
+func (s *Store) checkRisks(ctx context.Context, n *node, w *connection) error {
 	for _, d := range risksOf(ctx, w, &w.Info) {
 		if !slices.Contains(s.allowed, d.allow) {
 			return fmt.Errorf("%s: %s (allow=%s lets it pass)", d.text, d.why, d.allow)

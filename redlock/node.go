@@ -15,8 +15,8 @@ import (
 )
 
 type (
-	wire = rediswire.Wire
-	plug = rediswire.Plug[*wire]
+	connection  = rediswire.Connection
+	reconnector = rediswire.Reconnector[*connection]
 )
 
 // A node is one of the servers, with the connections of the store to it.
@@ -25,8 +25,8 @@ type node struct {
 	address  string
 	client   rueidis.Client
 	owned    bool // whether the client is ours to close
-	commands plug
-	pushes   plug
+	commands reconnector
+	pushes   reconnector
 	failed   atomic.Pointer[failure] // the last attempt to connect that failed
 	missed   atomic.Bool             // it did not count when a lock was last renewed
 	checked  atomic.Bool             // its risks were checked
@@ -55,7 +55,7 @@ var (
 )
 
 // conn returns a connection for commands. ctx bounds the wait for one that is being made.
-func (n *node) conn(ctx context.Context) (*wire, error) {
+func (n *node) conn(ctx context.Context) (*connection, error) {
 	if w, ok := n.commands.Live(); ok {
 		return w, nil
 	}
@@ -91,7 +91,7 @@ func (s *Store) listen(n *node) {
 }
 
 // checkLateNode warns if a node that joined after Open would have been rejected.
-func (s *Store) checkLateNode(n *node, w *wire) {
+func (s *Store) checkLateNode(n *node, w *connection) {
 	if n.checked.Swap(true) {
 		return
 	}
@@ -130,7 +130,7 @@ func (n *node) endRequest(now time.Duration, answered bool) {
 }
 
 // request sends one request to the node, with more arguments for its script, and waits for the answer.
-func (n *node) request(ctx context.Context, r *vote.Request, args ...string) (vote.Answer, *wire, error) {
+func (n *node) request(ctx context.Context, r *vote.Request, args ...string) (vote.Answer, *connection, error) {
 	w, err := n.conn(ctx)
 	if err != nil {
 		return vote.Answer{}, nil, err
@@ -146,14 +146,14 @@ func (n *node) request(ctx context.Context, r *vote.Request, args ...string) (vo
 }
 
 // run runs a script.
-func run(ctx context.Context, w *wire, c call) (any, error) {
+func run(ctx context.Context, w *connection, c call) (any, error) {
 	return c.script.Run(ctx, w, c.keys, c.args).Any()
 }
 
 // close ends the connections, and allows no more.
 func (n *node) close() {
-	n.commands.Unplug()
-	n.pushes.Unplug()
+	n.commands.Close()
+	n.pushes.Close()
 	if n.owned {
 		n.client.Close()
 	}
@@ -164,21 +164,21 @@ func (n *node) close() {
 // newNode returns a node over a client that leads to one server. It does not connect yet.
 func (s *Store) newNode(index int, address string, client rueidis.Client, owned bool) *node {
 	n := &node{index: index, address: address, client: client, owned: owned}
-	n.commands.Connect = func() (*wire, error) {
+	n.commands.Connect = func() (*connection, error) {
 		w, err := s.connectCommands(n)
 		if err != nil {
 			n.failed.Store(&failure{time.Now(), err})
 		}
 		return w, err
 	}
-	n.pushes.Connect = func() (*wire, error) {
+	n.pushes.Connect = func() (*connection, error) {
 		return rediswire.ConnectPushes(&n.pushes.Tasks, client, rueidis.PubSubHooks{
 			OnMessage: func(m rueidis.PubSubMessage) { s.subscriptions.Message(index, m.Channel) },
 		})
 	}
 	// A connection to another run of the server may seem alive, but nothing arrives over it any more.
-	made := func(w *wire) {
-		for _, p := range []*plug{&n.commands, &n.pushes} {
+	made := func(w *connection) {
+		for _, p := range []*reconnector{&n.commands, &n.pushes} {
 			if other, ok := p.Current(); ok && other.Info.Get("run_id") != w.Info.Get("run_id") {
 				other.End(rediswire.ErrCut)
 			}
@@ -189,7 +189,7 @@ func (s *Store) newNode(index int, address string, client rueidis.Client, owned 
 }
 
 // connectCommands makes a connection for commands to a server that can be a node.
-func (s *Store) connectCommands(n *node) (*wire, error) {
+func (s *Store) connectCommands(n *node) (*connection, error) {
 	w, err := rediswire.Connect(&n.commands.Tasks, n.client)
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (s *Store) connectCommands(n *node) (*wire, error) {
 
 // preload loads the scripts into the server, so that the first lock is as fast as the next. A user may lack the
 // permission.
-func preload(w *wire) {
+func preload(w *connection) {
 	ctx, cancel := context.WithTimeout(context.Background(), rediswire.DialTimeout)
 	defer cancel()
 	var loads []rueidis.Completed

@@ -147,7 +147,7 @@ func newStore(addresses []string, set settings) *Store {
 		began:         time.Now().Add(-time.Second), // 0 is for no time at all
 		subscriptions: rediskey.NewSubscriptions(len(addresses), freedTopic),
 		claims:        map[claimKey]*localClaim{},
-		conns:         make([]*wire, len(addresses)),
+		conns:         make([]*connection, len(addresses)),
 		idle:          make(chan struct{}, 1),
 		batches:       make(chan []nodeRequest),
 		joins:         throttle{limit: maxJoins},

@@ -183,7 +183,7 @@ func (s *Store) exchange(n *node, batch []nodeRequest) (answers []vote.Answer, u
 }
 
 // connSoon returns a connection, or an error if there is none within the timeout of a request.
-func (s *Store) connSoon(n *node) (*wire, error) {
+func (s *Store) connSoon(n *node) (*connection, error) {
 	if w, ok := n.commands.Live(); ok {
 		return w, nil
 	}

@@ -38,8 +38,8 @@ type Store struct {
 
 	mu     sync.Mutex
 	claims map[claimKey]*localClaim
-	conns  []*wire // the last connection to each node that was made
-	seen   uint64  // the highest ticket that was granted to this client
+	conns  []*connection // the last connection to each node that was made
+	seen   uint64        // the highest ticket that was granted to this client
 
 	gate     sync.RWMutex // guards shut, and that no request is sent after it
 	shut     bool

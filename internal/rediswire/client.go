@@ -33,8 +33,8 @@ var ErrHandshake = errors.New("no answer to a TLS handshake; does it speak TLS t
 type DialFunc func(ctx context.Context, address string, config *tls.Config) (net.Conn, error)
 
 // NewClient returns a client for one server, whose connections end with life. It does not connect yet: rueidis would
-// begin with a pipeline, and this package uses dedicated connections only (see Wire). Dialing and the greeting may take
-// as long as patience each.
+// begin with a pipeline, and this package uses dedicated connections only (see Connection). Dialing and the greeting
+// may take as long as patience each.
 func NewClient(life context.Context, patience time.Duration, options rueidis.ClientOption, dial DialFunc) (
 	rueidis.Client, error) {
 	options.ClientName = "holdfast"

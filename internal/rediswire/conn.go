@@ -104,7 +104,7 @@ func newCall(want int) *call {
 }
 
 // newConn makes a connection of one that was dialled, for w. Its goroutines are told to tasks.
-func newConn(tasks *sync.WaitGroup, over *dialled, w *Wire) *conn {
+func newConn(tasks *sync.WaitGroup, over *dialled, w *Connection) *conn {
 	c := &conn{
 		net:     over,
 		lost:    w.End,

@@ -16,10 +16,10 @@ import (
 )
 
 // connectPipe returns a connection of the store's own over near, whose server is serve. It has not been greeted.
-func connectPipe(t *testing.T, near, far net.Conn, serve func(net.Conn)) (*conn, *Wire) {
+func connectPipe(t *testing.T, near, far net.Conn, serve func(net.Conn)) (*conn, *Connection) {
 	t.Helper()
 	var tasks sync.WaitGroup
-	w := &Wire{}
+	w := &Connection{}
 	w.life, w.kill = context.WithCancel(context.Background())
 	c := newConn(&tasks, &dialled{Conn: near, stop: func() bool { return true }}, w)
 	tasks.Go(func() {

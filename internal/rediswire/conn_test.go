@@ -106,7 +106,7 @@ func connectEcho(t *testing.T, e *echo) *conn {
 		t.Fatal(err)
 	}
 	var tasks sync.WaitGroup
-	w := newWire(client)
+	w := newConnection(client)
 	if err := client.(*ownClient).connect(&tasks, w); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestIdleConnectionEnds(t *testing.T) {
 	near, far := net.Pipe()
 	defer far.Close()
 	var tasks sync.WaitGroup
-	w := &Wire{}
+	w := &Connection{}
 	w.life, w.kill = context.WithCancel(context.Background())
 	newConn(&tasks, &dialled{Conn: near, stop: func() bool { return true }}, w)
 	far.Close()

@@ -15,8 +15,8 @@ import (
 // It is not the client's own pipeline: that reconnects by itself, so that nothing would be known of it, and callers
 // would wait for the dial of another without looking at their contexts.
 type dedicated struct {
-	client rueidis.DedicatedClient
-	wire   *Wire
+	client     rueidis.DedicatedClient
+	connection *Connection
 
 	// rueidis has room for a number of requests that were not answered yet. Where there is none it waits and does not
 	// look at the context. So we wait here, before it. A request that its caller has abandoned still takes its room,
@@ -32,8 +32,10 @@ type dedicated struct {
 // itself.
 const roomOnWire = 256
 
-func newDedicated(client rueidis.DedicatedClient, w *Wire) *dedicated {
-	return &dedicated{client: client, wire: w, room: make(chan struct{}, roomOnWire), behind: make(chan struct{}, 1)}
+func newDedicated(client rueidis.DedicatedClient, w *Connection) *dedicated {
+	return &dedicated{
+		client: client, connection: w, room: make(chan struct{}, roomOnWire), behind: make(chan struct{}, 1),
+	}
 }
 
 // listen has rueidis read in the background from now on. The hooks are called with messages.
@@ -44,8 +46,8 @@ func (d *dedicated) listen(tasks *sync.WaitGroup, hooks rueidis.PubSubHooks) {
 		for {
 			select {
 			case why := <-ended:
-				d.wire.End(why)
-			case <-d.wire.Dead():
+				d.connection.End(why)
+			case <-d.connection.Dead():
 				return
 			case <-d.behind:
 				d.catchUp()
@@ -62,7 +64,7 @@ func (d *dedicated) end(error) {}
 // long as it may be silent.
 func (d *dedicated) catchUp() {
 	before, answered := d.abandoned.Load(), d.answered.Load()
-	ctx, cancel := context.WithTimeout(d.wire.life, SilenceWithin)
+	ctx, cancel := context.WithTimeout(d.connection.life, SilenceWithin)
 	defer cancel()
 	err := d.client.Do(ctx, d.client.B().Ping().Build()).NonRedisError()
 	switch {
@@ -71,9 +73,9 @@ func (d *dedicated) catchUp() {
 	case ctx.Err() != nil && d.answered.Load() != answered:
 		notify(d.behind) // it is slow, and not silent
 	case ctx.Err() != nil:
-		d.wire.End(ErrNoAnswer)
+		d.connection.End(ErrNoAnswer)
 	default:
-		d.wire.End(err)
+		d.connection.End(err)
 	}
 }
 
@@ -102,8 +104,8 @@ func (d *dedicated) enter(ctx context.Context) (before int64, err error) {
 	default:
 		select {
 		case d.room <- struct{}{}:
-		case <-d.wire.Dead():
-			return 0, d.wire.why
+		case <-d.connection.Dead():
+			return 0, d.connection.why
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -115,7 +117,7 @@ func (d *dedicated) enter(ctx context.Context) (before int64, err error) {
 func (d *dedicated) leave(before int64, last *Reply) {
 	if err := last.Failure(); err != nil {
 		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-			d.wire.End(err) // with RESP2, what has hooks is another connection than this one
+			d.connection.End(err) // with RESP2, what has hooks is another connection than this one
 			return
 		}
 		d.abandoned.Add(1)

@@ -2,10 +2,10 @@
 // run of one server, or has ended.
 //
 //   - client.go: a client of rueidis' that connects only when asked to
-//   - wire.go: one connection, shared by all calls
+//   - connection.go: one connection, shared by all calls
 //   - conn.go: the connection of the store's own below it, and greeting.go how it begins
 //   - dedicated.go: the connection of a client of rueidis' below it, for pushes and for clients that were handed in
-//   - plug.go: the slot of a connection, which is replaced when it ends
+//   - reconnector.go: holds one connection, which is replaced when it ends
 //   - request.go, resp.go, reply.go: what is sent, how it is written and read, and what comes back
 //   - info.go: what the server reports of itself
 //   - credentials.go: how connections log in

@@ -15,7 +15,7 @@ import (
 var errNoDeadlines = errors.New("the connection has no deadlines")
 
 // connect dials for w, and greets the server. It returns errNoDeadlines if callers can't read from the connection.
-func (c *ownClient) connect(tasks *sync.WaitGroup, w *Wire) error {
+func (c *ownClient) connect(tasks *sync.WaitGroup, w *Connection) error {
 	over, err := c.dial(c.options.InitAddress[0], c.options.TLSConfig)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ type Info struct {
 }
 
 // readInfo requests INFO and the time from a server.
-func readInfo(ctx context.Context, w *Wire) (Info, error) {
+func readInfo(ctx context.Context, w *Connection) (Info, error) {
 	asked := time.Now()
 	replies := w.link.do(ctx, &request{commands: []rueidis.Completed{w.B().Info().Build(), w.B().Time().Build()}})
 	took := time.Since(asked)

@@ -21,7 +21,7 @@ func NewScript(text string) *Script {
 // Text returns its text.
 func (s *Script) Text() string { return s.text }
 
-// A Doer sends commands: a Wire, or what a store has made of one.
+// A Doer sends commands: a Connection, or what a store has made of one.
 type Doer interface {
 	Do(ctx context.Context, command rueidis.Completed) Reply
 	DoAll(ctx context.Context, commands []rueidis.Completed) []Reply
@@ -33,7 +33,7 @@ type Doer interface {
 // cost no memory.
 func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) (reply Reply) {
 	for withText := false; ; withText = true {
-		if w := ownWire(over); w != nil {
+		if w := ownConnection(over); w != nil {
 			reply = w.own.run(ctx, &request{script: s, withText: withText, keys: keys, args: args})
 			w.Heed(&reply)
 		} else {
@@ -46,9 +46,9 @@ func (s *Script) Run(ctx context.Context, over Doer, keys, args []string) (reply
 	}
 }
 
-// ownWire returns the Wire of a Doer, if its connection is the store's own, and else nil.
-func ownWire(over Doer) *Wire {
-	if w, ok := over.(interface{ itself() *Wire }); ok {
+// ownConnection returns the Connection of a Doer, if its connection is the store's own, and else nil.
+func ownConnection(over Doer) *Connection {
+	if w, ok := over.(interface{ itself() *Connection }); ok {
 		if w := w.itself(); w.own != nil {
 			return w
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A Wire is one connection to the server, shared by all calls: what is sent at the same time goes together. It leads to
-// one run of the server, and does not reconnect: so what is known of it stays true. Its end is noticed also when
-// nothing is called.
+// A Connection is one connection to the server, shared by all calls: what is sent at the same time goes together. It
+// leads to one run of the server, and does not reconnect: so what is known of it stays true. Its end is noticed also
+// when nothing is called.
 //
 // No command is ever repeated. Scripts could be, as they know a claim by its ID, but whether to retry is the caller's
 // decision.
-type Wire struct {
+type Connection struct {
 	Info Info // what the server reported when the connection was made
 
 	link    link
@@ -37,7 +37,7 @@ type link interface {
 	end(why error)
 }
 
-// Why a wire has ended.
+// Why a connection has ended.
 var (
 	ErrCut      = errors.New("the connection ended")
 	ErrNoAnswer = errors.New("the server does not answer; connecting again")
@@ -49,9 +49,9 @@ var (
 //
 // If the client is one of NewClient, the connection is of the store's own, which costs less (see conn). Of a client
 // that was handed in, it takes a dedicated connection.
-func Connect(tasks *sync.WaitGroup, client rueidis.Client) (*Wire, error) {
+func Connect(tasks *sync.WaitGroup, client rueidis.Client) (*Connection, error) {
 	if own, ok := client.(*ownClient); ok {
-		w := newWire(client)
+		w := newConnection(client)
 		if err := own.connect(tasks, w); !errors.Is(err, errNoDeadlines) {
 			return w.learn(err)
 		}
@@ -61,8 +61,8 @@ func Connect(tasks *sync.WaitGroup, client rueidis.Client) (*Wire, error) {
 
 // ConnectPushes takes a dedicated connection from the client, for messages that the hooks are called with, and for
 // commands that take long. Otherwise it is like Connect.
-func ConnectPushes(tasks *sync.WaitGroup, client rueidis.Client, hooks rueidis.PubSubHooks) (*Wire, error) {
-	w := newWire(client)
+func ConnectPushes(tasks *sync.WaitGroup, client rueidis.Client, hooks rueidis.PubSubHooks) (*Connection, error) {
+	w := newConnection(client)
 	conn, _ := client.Dedicate()
 	link := newDedicated(conn, w)
 	w.link = link
@@ -74,14 +74,14 @@ func ConnectPushes(tasks *sync.WaitGroup, client rueidis.Client, hooks rueidis.P
 	return w, nil
 }
 
-func newWire(client rueidis.Client) *Wire {
-	w := &Wire{builder: client.B()}
+func newConnection(client rueidis.Client) *Connection {
+	w := &Connection{builder: client.B()}
 	w.life, w.kill = context.WithCancel(context.Background())
 	return w
 }
 
 // learn reads from the server what it is, unless there is an error already. It returns w or ends it.
-func (w *Wire) learn(err error) (*Wire, error) {
+func (w *Connection) learn(err error) (*Connection, error) {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), DialTimeout)
 		defer cancel()
@@ -95,17 +95,17 @@ func (w *Wire) learn(err error) (*Wire, error) {
 }
 
 // B builds commands.
-func (w *Wire) B() rueidis.Builder { return w.builder }
+func (w *Connection) B() rueidis.Builder { return w.builder }
 
 // Dead is closed when the connection has ended.
-func (w *Wire) Dead() <-chan struct{} { return w.life.Done() }
+func (w *Connection) Dead() <-chan struct{} { return w.life.Done() }
 
 // Why returns why it has ended, once it has.
-func (w *Wire) Why() error { return w.why }
+func (w *Connection) Why() error { return w.why }
 
 // End ends the connection and notes why. It does not wait: the connection's own goroutine closes it, so that a call
 // that fails while the store is being closed starts nothing that Close does not know of.
-func (w *Wire) End(why error) {
+func (w *Connection) End(why error) {
 	if why == nil {
 		why = ErrCut
 	}
@@ -119,14 +119,14 @@ func (w *Wire) End(why error) {
 }
 
 // Do sends a command and waits for its reply, or until ctx is done.
-func (w *Wire) Do(ctx context.Context, command rueidis.Completed) Reply {
+func (w *Connection) Do(ctx context.Context, command rueidis.Completed) Reply {
 	reply := w.link.run(ctx, &request{commands: []rueidis.Completed{command}})
 	w.Heed(&reply)
 	return reply
 }
 
 // DoAll sends several commands at once.
-func (w *Wire) DoAll(ctx context.Context, commands []rueidis.Completed) []Reply {
+func (w *Connection) DoAll(ctx context.Context, commands []rueidis.Completed) []Reply {
 	if len(commands) == 0 {
 		return nil // a call without a reply would never be over
 	}
@@ -138,18 +138,18 @@ func (w *Wire) DoAll(ctx context.Context, commands []rueidis.Completed) []Reply 
 }
 
 // Heed ends the connection after a reply that only a replica gives. The address may lead to the new master by now.
-func (w *Wire) Heed(reply *Reply) {
+func (w *Connection) Heed(reply *Reply) {
 	if (reply.kind == '-' || reply.kind == '!') && strings.Contains(reply.text, "READONLY") {
 		w.End(ErrReplica)
 	}
 }
 
 // itself returns w, also from a type that it is embedded in.
-func (w *Wire) itself() *Wire { return w }
+func (w *Connection) itself() *Connection { return w }
 
 // Switches returns how many calls so far had to wait for another goroutine to write or to read for them. It counts only
 // on connections of the store's own.
-func (w *Wire) Switches() int64 {
+func (w *Connection) Switches() int64 {
 	if w.own == nil {
 		return 0
 	}

@@ -11,16 +11,16 @@ import (
 // DialTimeout bounds an attempt to connect.
 const DialTimeout = 5 * time.Second
 
-// ErrUnplugged is the error of Get after Unplug.
-var ErrUnplugged = errors.New("the node is not in use any more")
+// ErrNotInUse is the error of Get after Close.
+var ErrNotInUse = errors.New("the node is not in use any more")
 
-// A Plug holds one connection at a time, and makes another when it has ended. W is a *Wire, or a store's type around
-// one.
-type Plug[W wired] struct {
+// A Reconnector holds one connection at a time, and makes another when it has ended. W is a *Connection, or a store's
+// type around one.
+type Reconnector[W connection] struct {
 	Connect func() (W, error)
 	Made    func(W) // is told of each new one; may be nil
 
-	Tasks sync.WaitGroup // its goroutines, and those of its wires
+	Tasks sync.WaitGroup // its goroutines, and those of its connections
 
 	current atomic.Pointer[W]
 
@@ -29,8 +29,8 @@ type Plug[W wired] struct {
 	closed bool
 }
 
-// wired is a connection that a Plug can hold.
-type wired interface {
+// connection is a connection that a Reconnector can hold.
+type connection interface {
 	comparable
 	Dead() <-chan struct{}
 	End(why error)
@@ -38,14 +38,14 @@ type wired interface {
 
 // A dial is a connection attempt that all callers share. It ends by itself: the context of one caller does not end it
 // for the others.
-type dial[W wired] struct {
-	done chan struct{}
-	wire W
-	err  error
+type dial[W connection] struct {
+	done       chan struct{}
+	connection W
+	err        error
 }
 
 // Current returns the last connection, which may be dead. It reports false if there was none.
-func (p *Plug[W]) Current() (w W, ok bool) {
+func (p *Reconnector[W]) Current() (w W, ok bool) {
 	if current := p.current.Load(); current != nil {
 		return *current, true
 	}
@@ -53,7 +53,7 @@ func (p *Plug[W]) Current() (w W, ok bool) {
 }
 
 // Live returns the current connection. It reports false if there is none, or if it is known to be dead.
-func (p *Plug[W]) Live() (w W, ok bool) {
+func (p *Reconnector[W]) Live() (w W, ok bool) {
 	if w, ok = p.Current(); !ok {
 		return w, false
 	}
@@ -66,22 +66,22 @@ func (p *Plug[W]) Live() (w W, ok bool) {
 }
 
 // Get returns a connection that is not known to be dead, and makes one if necessary. The error is that of the attempt
-// or of ctx, or ErrUnplugged.
-func (p *Plug[W]) Get(ctx context.Context) (w W, err error) {
+// or of ctx, or ErrNotInUse.
+func (p *Reconnector[W]) Get(ctx context.Context) (w W, err error) {
 	if w, ok := p.Live(); ok {
 		return w, nil
 	}
 	d := p.dialing()
 	select {
 	case <-d.done:
-		return d.wire, d.err
+		return d.connection, d.err
 	case <-ctx.Done():
 		return w, ctx.Err()
 	}
 }
 
 // dialing returns the attempt that is in progress, or starts one.
-func (p *Plug[W]) dialing() *dial[W] {
+func (p *Reconnector[W]) dialing() *dial[W] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dial != nil {
@@ -89,7 +89,7 @@ func (p *Plug[W]) dialing() *dial[W] {
 	}
 	d := &dial[W]{done: make(chan struct{})}
 	if p.closed {
-		d.err = ErrUnplugged
+		d.err = ErrNotInUse
 		close(d.done)
 		return d
 	}
@@ -101,7 +101,7 @@ func (p *Plug[W]) dialing() *dial[W] {
 		switch {
 		case p.closed: // who waited knows already
 			if err == nil {
-				w.End(ErrUnplugged)
+				w.End(ErrNotInUse)
 			}
 			return
 		case err == nil:
@@ -110,7 +110,7 @@ func (p *Plug[W]) dialing() *dial[W] {
 				p.Made(w)
 			}
 		}
-		d.wire, d.err = w, err
+		d.connection, d.err = w, err
 		p.dial = nil
 		close(d.done)
 	})
@@ -137,18 +137,18 @@ func Reconnect(life context.Context, attempt func() error) {
 	}
 }
 
-// Unplug ends the connection, and prevents another. Get returns ErrUnplugged from now on, also to callers that wait.
-func (p *Plug[W]) Unplug() {
+// Close ends the connection, and prevents another. Get returns ErrNotInUse from now on, also to callers that wait.
+func (p *Reconnector[W]) Close() {
 	p.mu.Lock()
 	p.closed = true
 	if p.dial != nil {
-		p.dial.err = ErrUnplugged
+		p.dial.err = ErrNotInUse
 		close(p.dial.done)
 		p.dial = nil
 	}
 	w, ok := p.Current()
 	p.mu.Unlock()
 	if ok {
-		w.End(ErrUnplugged)
+		w.End(ErrNotInUse)
 	}
 }
