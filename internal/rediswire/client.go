@@ -142,7 +142,7 @@ func Cut(conn net.Conn) {
 	for {
 		over, ok := conn.(interface{ NetConn() net.Conn })
 		if !ok {
-			conn.Close() //nolint:errcheck // whoever uses it learns of it
+			conn.Close() //nolint:errcheck // its user notices
 			return
 		}
 		conn = over.NetConn()

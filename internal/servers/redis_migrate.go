@@ -11,7 +11,7 @@ const migratePatience = "5000"
 
 // MigrateSlot moves a slot with its keys from one master to another, as an operator does, one key at a time. It calls
 // between, unless it is nil, when both nodes know of it and no key has moved, and again after each key. Meanwhile the
-// old node responds ASK for keys that it does not have, and the new one serves whoever comes with ASKING. When it
+// old node responds ASK for keys that it does not have, and the new one serves clients that send ASKING. When it
 // returns, all nodes that run know the new owner.
 func (c *RedisClusterServers) MigrateSlot(slot int, from, to *RedisServer, between func(moved int)) error {
 	if between == nil {

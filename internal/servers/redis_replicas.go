@@ -126,7 +126,7 @@ func (r *RedisServer) replication() (map[string]string, error) {
 
 // Lag makes a replica receive what its master writes, and neither apply nor acknowledge it. Its master does not wait
 // for it. What the master writes after Lag has returned is not on the replica before CatchUp, and never if the replica
-// is promoted first. It still answers to whoever reads, and keeps those waiting who write or publish. A sentinel
+// is promoted first. It still responds to reads, and makes writes and publishes wait. A sentinel
 // publishes, and so takes it for down.
 //
 // Follow, [RedisReplicaServers.Promote] and a new start end a lag too. Whoever else promotes the replica, as a cluster

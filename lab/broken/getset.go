@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/check"
 )
 
-// A getSet keeps in the key when the lock expires, by the clock of whoever took it. Clients compare it with their own.
+// A getSet keeps in the key when the lock expires, by the clock of the client that took it. Clients compare it with
+// their own.
 type getSet struct {
 	*redis
 	*part
@@ -31,7 +32,7 @@ func (l *getSet) tryLock(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	before, err := l.expiry("GETSET", l.Lock, l.expires.UnixMilli())
-	return !before.After(now), err // if it was not over, somebody was faster
+	return !before.After(now), err // if it was not over, another client was faster
 }
 
 func (l *getSet) expiry(args ...any) (time.Time, error) {

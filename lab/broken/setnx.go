@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
-// A setNX is the first lock that everybody writes: whoever creates the key has the lock. It has no expiry.
+// A setNX is the lock that most programs begin with: the client that creates the key has the lock. It has no expiry.
 type setNX struct {
 	*redis
 	key string

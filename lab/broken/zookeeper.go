@@ -19,8 +19,9 @@ import (
 	_ "github.com/holdfast-go/holdfast/zkstore" // zk:
 )
 
-// An oneNode is a lock that is one ephemeral node: whoever creates it has the lock. All others watch it, and try again
-// when it is gone. ZooKeeper removes it with the session of its creator, and the creator does not listen for that.
+// An oneNode is a lock that is one ephemeral node: the client that creates it has the lock. All others watch it, and
+// try again when it is gone. ZooKeeper removes it with the session of its creator, and the creator does not listen for
+// that.
 type oneNode struct {
 	conn *zk.Conn
 	path string
