@@ -103,7 +103,7 @@ func (e *EtcdServer) checkReady() error {
 	return e.cluster.demandLogin(ctx)
 }
 
-// checkHealthy demands that clients are served, and that a majority agrees. The port is open before that, and whoever
+// checkHealthy demands that clients are served, and that a majority agrees. The port is open before that, and a client that
 // connects has to wait.
 func (e *EtcdServer) checkHealthy(ctx context.Context) error {
 	_, err := e.get(ctx, "/health")
