@@ -195,6 +195,7 @@ func connectorOf(at store.Location, s *settings) (*connector, error) {
 		base.Net, hosts = "unix", []string{socket}
 	}
 	c := &connector{settings: s}
+	hosts = slices.Clone(hosts) // they are the caller's
 	for i, host := range hosts {
 		config := base.Clone()
 		config.Addr = host
