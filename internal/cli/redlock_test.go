@@ -96,7 +96,7 @@ func TestRedlockStatus(t *testing.T) {
 	m.call(exitStore, fresh+voting+quarantined, "", "redlock", "status", m.url())
 
 	check(t, second.Pause())
-	m.call(exitStore, fresh+anyNode+`failing .*no answer.*\n`+quarantined, "", "redlock", "status", m.url())
+	m.call(exitStore, fresh+anyNode+`failing .*no response.*\n`+quarantined, "", "redlock", "status", m.url())
 	check(t, second.Continue())
 
 	var got struct {

@@ -35,7 +35,7 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"", "authent", "correct user and password in the URL (write / as %2F, @ as %40)"},
 	{"", "permission", "grant this user what the message names"},
 	{"", "refused", "start the server, or correct host and port in the URL"},
-	{"", "no answer", "check network and load of the server"},
+	{"", "no response", "check network and load of the server"},
 }
 
 // fileFix lets a user write to a file of SQLite.
