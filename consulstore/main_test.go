@@ -7,4 +7,4 @@ import (
 )
 
 // Consul ends a session after twice its ttl, so that tests here wait more than others do, and use a processor less.
-func TestMain(m *testing.M) { testkit.Main(m, 3) }
+func TestMain(m *testing.M) { testkit.Main(m, 2) }

@@ -70,15 +70,12 @@ func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule)
 		if slices.Contains(sideBySide, r.name) {
 			t.Parallel()
 		}
-		defer watch(t.Name(), realTime.watchdog)()
-		return playSteadily(
-			t,
-			realTime.ttl,
-			func() outcome { return s.play(t, h, realTime) },
-			func() (end func() time.Duration) {
-				return withServers(h, realTime.ttl, steady())
-			},
-		)
+		play := func() outcome {
+			defer watch(t.Name(), realTime.watchdog)() // each time it is played
+			return s.play(t, h, realTime)
+		}
+		begin := func() (end func() time.Duration) { return withServers(h, realTime.ttl, steady()) }
+		return playSteadily(t, realTime.ttl, play, begin)
 	})
 }
 
