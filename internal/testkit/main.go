@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -13,15 +12,14 @@ import (
 
 // Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
 //
-// Most tests of a store wait for a server or for a ttl. So perProcessor of them run in parallel on each processor, two
-// if it is not given, unless the command line sets the number.
-func Main(m *testing.M, perProcessor ...int) {
+// Most tests of a store wait for a server or for a ttl. So two of them run in parallel on each processor, unless the
+// command line sets the number.
+func Main(m *testing.M) {
 	flag.Parse()
 	said := false
 	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
 	if !said {
-		if err := flag.Set("test.parallel",
-			fmt.Sprint(cmp.Or(append(perProcessor, 2)...)*runtime.GOMAXPROCS(0))); err != nil {
+		if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
