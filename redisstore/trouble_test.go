@@ -218,7 +218,8 @@ func TestContextsDoNotPileUp(t *testing.T) {
 // Calls may fail while the store is being closed, so many that the connection is given up. The race detector looks on.
 func TestCloseWhileCallsFail(t *testing.T) {
 	server := servers.Redis(t)
-	const many, bytesEach = 250, 100 // and a connection is given up after half as many; a request has more bytes than that
+	// A connection is given up after half as many; a request has more bytes than that.
+	const many, bytesEach = 250, 100
 	for range 20 {
 		p := testkit.Proxy(t, server.Addr())
 		s := openAt(t, "redis://"+p.Addr())

@@ -103,8 +103,8 @@ func (e *EtcdServer) checkReady() error {
 	return e.cluster.demandLogin(ctx)
 }
 
-// checkHealthy demands that clients are served, and that a majority agrees. The port is open before that, and a client that
-// connects has to wait.
+// checkHealthy demands that clients are served, and that a majority agrees. The port is open before that, and a client
+// that connects has to wait.
 func (e *EtcdServer) checkHealthy(ctx context.Context) error {
 	_, err := e.get(ctx, "/health")
 	return err
