@@ -141,6 +141,5 @@ func TestExamples(t *testing.T) {
 func Example_nodes() {
 	_, err := holdfast.Open(context.Background(), "redlock://h1,h2,h3,h4")
 	fmt.Println(err)
-	// Output: holdfast: open: redlock needs an odd number of nodes, and these are 4: a majority of them is 3, so that
-	// no more may fail than of 3; add one or remove one
+	// Output: holdfast: open: redlock needs an odd number of nodes, and these are 4: a majority of them is 3, so that no more may fail than of 3; add one or remove one
 }
