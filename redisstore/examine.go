@@ -145,9 +145,8 @@ func (c *census) add(ctx context.Context, conn rediswire.Doer) error {
 	ctx, cancel := context.WithTimeout(ctx, censusWithin)
 	defer cancel()
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		next, keys, err := scan(
-			conn.Do(ctx, conn.B().Scan().Cursor(cursor).Match(`holdfast:*`).Count(censusPage).Build()),
-		)
+		command := conn.B().Scan().Cursor(cursor).Match(`holdfast:*`).Count(censusPage).Build()
+		next, keys, err := readScan(conn.Do(ctx, command))
 		if err == nil {
 			err = c.count(ctx, conn, keys)
 		}
@@ -162,23 +161,6 @@ func (c *census) add(ctx context.Context, conn rediswire.Doer) error {
 		cursor = next
 	}
 	return nil
-}
-
-// scan reads a reply to SCAN.
-func scan(reply rediswire.Reply) (next uint64, keys []string, err error) {
-	parts, err := reply.List()
-	if err != nil {
-		return 0, nil, err
-	}
-	if len(parts) != 2 {
-		return 0, nil, errShape
-	}
-	cursor, err := parts[0].Number()
-	if err != nil {
-		return 0, nil, err
-	}
-	keys, err = parts[1].Texts()
-	return uint64(cursor), keys, err
 }
 
 // count adds these keys to the census.
