@@ -21,8 +21,9 @@ const (
 	renewal     = "PUT v1_session_renew_"
 )
 
-// costTTL is the ttl of sessions that renew themselves too seldom to be counted here.
-const costTTL = 5 * time.Minute
+// costTTL is the ttl of sessions that are renewed too seldom to be counted here, also on a busy machine: a grant that
+// was pushed is confirmed after a hundredth of it.
+const costTTL = 2 * time.Hour
 
 // A counter counts what a server is asked for.
 type counter struct {

@@ -80,6 +80,11 @@ func (s *Store) gone(c *claim) {
 		return
 	}
 	s.mu.Push(c.ID, store.Status{State: store.Gone, Ticket: c.Ticket})
+	s.freeKey(c)
+}
+
+// freeKey frees the key of a claim that was removed as soon as no request in flight can write it.
+func (s *Store) freeKey(c *claim) {
 	switch {
 	case !s.sessions.Is(c.Session): // it went with its session
 	case c.Unsure:

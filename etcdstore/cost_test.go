@@ -90,6 +90,34 @@ func TestOneTransactionEach(t *testing.T) {
 	})
 }
 
+// A Detach costs a lease and a transaction; an Attach two transactions, and in the background the end of that lease.
+func TestDetachCost(t *testing.T) {
+	server, s := newServer(t, "")
+	testkit.Await(t, "nothing comes in between", func() bool {
+		c := testkit.Held(t, s, claim("a"))
+		var as store.Claim
+		detaching := costOf(t, server, func() { as = detach(t, s, c) })
+		attaching := costOf(t, server, func() { c = attach(t, s, as, store.Held) })
+		testkit.Leave(t, s, c)
+		if renewed(detaching) || renewed(attaching) {
+			return false
+		}
+		delete(detaching, "Watch") // the claim's own key may have been watched
+		delete(attaching, "Watch")
+		one := servers.EtcdCalls{Started: 1, Received: 1, Sent: 1}
+		if want := (callCounts{"LeaseGrant": one, "Txn": one}); !maps.Equal(detaching, want) {
+			t.Errorf("Detach was %+v, want %+v", detaching, want)
+		}
+		want := callCounts{
+			"Txn": {Started: 2, Received: 2, Sent: 2}, "LeaseTimeToLive": one, "LeaseRevoke": one,
+		}
+		if !maps.Equal(attaching, want) {
+			t.Errorf("Attach was %+v, want %+v", attaching, want)
+		}
+		return true
+	})
+}
+
 // renewed says whether a session was renewed meanwhile, by itself. That costs a transaction more.
 func renewed(asked callCounts) bool { return asked["LeaseKeepAlive"].Received > 0 }
 

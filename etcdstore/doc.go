@@ -53,12 +53,24 @@
 // All watches share one stream, without a goroutine for each. They are never trusted alone: Keep reads every claim's
 // key from etcd, so that a watch that lags behind extends nothing.
 //
-// # Joins whose response is lost
+// # Requests whose response is lost
 //
 // The response to a Join can be lost, and the request can arrive later than its caller waits. The session has a key of
 // its own, and every Join is conditional on that key's mod revision. Deleting a claim whose Join may still arrive also
 // writes the session's key, after which that Join can't be carried out any more, at any time. What can't be deleted
 // because etcd does not respond is deleted when it does. The client need not do anything, and nothing is kept per name.
+//
+// # Detached claims
+//
+// A held claim can outlive its client ([store.Detacher]). Detach grants a lease of its own for it, of whole seconds,
+// rounded up, and of at least what etcd grants. In one transaction the key gets that lease, and its value the new ID,
+// if nothing has changed the key meanwhile. So its create revision, and with it ticket and position, stays; the end of
+// the client's session does not affect it; and etcd deletes it when its own lease expires. Attach likewise moves it to
+// the session of the client that attaches it, and a further Detach to a new lease. The lease before is revoked.
+//
+// Detach is two requests, and Attach is two. Both are conditional on the session's epoch, as Join is: a request that
+// arrives after its new ID was left is not carried out. Programs of earlier versions read a detached claim as any other
+// holder's.
 //
 // # Logins
 //

@@ -21,7 +21,7 @@ type Pinner interface {
 //	// !response.Succeeded: the lease was lost, and nothing was written.
 //
 // No token has to be stored beside the data. Held pins the lease: its claim is not handed over inside its process when
-// it is released, nor can it be downgraded, since etcd could not tell the next holder from this one.
+// it is released, nor can it be downgraded or detached, since etcd could not tell the next holder from this one.
 //
 // The client that sends the transaction must use etcd's keys as they are, and not through a namespace.
 //

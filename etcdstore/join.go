@@ -29,7 +29,7 @@ type joining struct {
 // epochTries bounds the attempts of a Join while the session or its epoch changes.
 const epochTries = 20
 
-var errEpoch = errors.New("its session changes too fast")
+var errEpoch = errors.New("its session or its claim changes too fast")
 
 // Join implements store.Store.
 func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
@@ -99,7 +99,9 @@ func (j *joining) attempt(ctx context.Context) (store.Status, error) {
 		}
 	}
 	response, unsure, err := j.store.etcd.commit(ctx, transaction{
-		when:   []clientv3.Cmp{j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(j.at.Key), "=", 0)},
+		when: []clientv3.Cmp{
+			j.at.Session.Handle.inEpoch(j.epoch), clientv3.Compare(clientv3.CreateRevision(j.at.Key), "=", 0),
+		},
 		then:   []clientv3.Op{j.readAhead(), j.put()},
 		orElse: []clientv3.Op{j.at.Session.Handle.readKey()},
 	})
@@ -115,17 +117,18 @@ func (j *joining) attempt(ctx context.Context) (store.Status, error) {
 // try joins if the queue is empty, and otherwise only reads it, so that a claim that is refused has never blocked
 // others. done is false for a claim that shares and would fit: it has to join.
 func (j *joining) try(ctx context.Context) (status store.Status, done bool, err error) {
-	s := j.store
+	s, lease := j.store, j.at.Session.Handle
 	read := s.keys.readHead(j.Name)
 	if j.Units < j.Limit {
 		read = j.readAhead()
 	}
 	response, unsure, err := s.etcd.commit(ctx, transaction{
 		when: []clientv3.Cmp{
-			j.inEpoch(), clientv3.Compare(clientv3.CreateRevision(s.keys.queue(j.Name)).WithPrefix(), "=", 0),
+			lease.inEpoch(j.epoch),
+			clientv3.Compare(clientv3.CreateRevision(s.keys.queue(j.Name)).WithPrefix(), "=", 0),
 		},
 		then:   []clientv3.Op{j.put()},
-		orElse: []clientv3.Op{j.at.Session.Handle.readKey(), clientv3.OpGet(j.at.Key, clientv3.WithCountOnly()), read},
+		orElse: []clientv3.Op{lease.readKey(), clientv3.OpGet(j.at.Key), read},
 	})
 	if err := j.sent(unsure, err); err != nil {
 		return status, true, err
@@ -134,15 +137,15 @@ func (j *joining) try(ctx context.Context) (status store.Status, done bool, err 
 		status, err = j.joined(ctx, response.Header.Revision, &etcdserverpb.RangeResponse{})
 		return status, true, err
 	}
-	own, others := response.Responses[1].GetResponseRange(), response.Responses[2].GetResponseRange()
-	if own.Count > 0 || others.Count == 0 {
+	own, others := results(response.Responses).kvs(1), response.Responses[2].GetResponseRange()
+	if len(own) > 0 && own[0].Lease == int64(lease.id) || others.Count == 0 {
 		status, err = j.refused(ctx, response.Responses)
 		return status, true, err
 	}
 	status.Ahead = int(others.Count)
 	there, err := decodeLine(others.Kvs)
 	if err == nil {
-		err = mismatch(there, j.Demand)
+		err = mismatch(there, j.Claim)
 	}
 	if err != nil {
 		return status, true, err
@@ -159,21 +162,24 @@ func (j *joining) try(ctx context.Context) (status store.Status, done bool, err 
 func (j *joining) sent(unsure bool, err error) error {
 	j.at.Unsure = j.at.Unsure || unsure
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return j.sessionLost()
+		j.store.sessions.Over(j.at.Session)
+		return errEpoch
 	}
 	return err
 }
 
-// sessionLost notes that etcd no longer has the session, and returns errEpoch.
-func (j *joining) sessionLost() error {
-	j.store.sessions.Over(j.at.Session)
-	return errEpoch
-}
-
-// inEpoch returns the comparison that is true in etcd while the session lives and its epoch is the one in which the key
-// was reserved.
-func (j *joining) inEpoch() clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(j.at.Session.Handle.key), "=", j.epoch)
+// checkEpoch compares what was read of a session's key with the epoch in which a transaction was sent. It returns
+// errEpoch if the session has ended or is in another epoch, and notes that.
+func (s *Store) checkEpoch(ses *session, epoch int64, read []*mvccpb.KeyValue) error {
+	switch {
+	case len(read) == 0 || read[0].ModRevision < epoch: // it is gone, or etcd went back in time (see look)
+		s.sessions.Over(ses)
+		return errEpoch
+	case read[0].ModRevision > epoch:
+		ses.Handle.raiseEpoch(read[0].ModRevision)
+		return errEpoch
+	}
+	return nil
 }
 
 // put returns the operation that puts the claim at the end of the queue.
@@ -194,16 +200,11 @@ func (j *joining) readAhead() clientv3.Op {
 // already.
 func (j *joining) refused(ctx context.Context, read results) (status store.Status, err error) {
 	s := j.store
-	lease := j.at.Session.Handle
-	sessions := read.kvs(0)
-	switch {
-	case len(sessions) == 0 || sessions[0].ModRevision < j.epoch: // it is gone, or etcd went back in time (see look)
-		return status, j.sessionLost()
-	case sessions[0].ModRevision > j.epoch:
-		lease.raiseEpoch(sessions[0].ModRevision)
-		return status, errEpoch
+	if err := s.checkEpoch(j.at.Session, j.epoch, read.kvs(0)); err != nil {
+		return status, err
 	}
-	// It has a key already: a response was lost, or two Joins of the claim are in progress.
+	// It has a key already: a response was lost, or two Joins of the claim are in progress. Or a claim has the key that
+	// was detached.
 	entries, revision, err := s.readEntries(ctx, s.keys.readLine(j.Name))
 	if err != nil {
 		return status, err
@@ -212,8 +213,10 @@ func (j *joining) refused(ctx context.Context, read results) (status store.Statu
 	switch {
 	case at < 0:
 		return status, nil // it did, and is gone
-	case entries[at].kv.Lease != int64(lease.id):
+	case entries[at].ID == j.ID && entries[at].kv.Lease != int64(j.at.Session.Handle.id):
 		return status, unreadable(entries[at].kv.Key, errForeign)
+	case entries[at].ID != j.ID && (entries[at].kv.Lease != int64(j.at.Session.Handle.id) || s.owns(entries[at].ID)):
+		return status, j.moveOn(ctx, entries)
 	case entries[at].ID != j.ID:
 		// It is of this session, and not known here: nothing else would ever delete it.
 		unknown := position{Key: j.at.Key, Ticket: entries[at].ticket()}
@@ -226,9 +229,43 @@ func (j *joining) refused(ctx context.Context, read results) (status store.Statu
 	j.Units = min(j.Units, own.Units)
 	c := j.claim(own.ticket(), revision)
 	c.written, c.mod = string(own.kv.Value), own.kv.ModRevision
-	err = mismatch(entries[:at], j.Demand)
+	err = mismatch(entries[:at], j.Claim)
 	c.state, c.blocker = evaluate(entries[:at], j.Demand)
 	return j.land(ctx, c, at, err)
+}
+
+// owns reports whether a claim of the session belongs to this client, or is being made or deleted.
+func (s *Store) owns(id store.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, moving := s.transfers[id]
+	_, pending := s.deletes.Pending(id)
+	return moving || pending || s.claims[id] != nil
+}
+
+// moveOn reserves another key for the claim, because a claim that was detached has the one that was reserved. It
+// returns errEpoch: the claim has to be put there. Before, it makes requests void that could still use the first key.
+func (j *joining) moveOn(ctx context.Context, entries []entry) error {
+	s, ses := j.store, j.at.Session
+	if j.at.Unsure {
+		found, err := s.voidRequests(ctx, ses, []position{j.at})
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			return errEpoch // it has the key by now
+		}
+		j.at.Unsure = false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions.Is(ses) {
+		s.slots.move(j.Name, j.ID, func(slot int) bool {
+			key := s.keys.claim(j.Name, ses.Handle, slot)
+			return slices.ContainsFunc(entries, func(e entry) bool { return string(e.kv.Key) == key })
+		})
+	}
+	return errEpoch
 }
 
 // joined returns the status of a claim that was just put at the end of the queue, from what was read ahead of it.
@@ -294,7 +331,7 @@ func (s *Store) stands(id store.ID, ticket uint64) bool {
 func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state store.State, b blocker, err error) {
 	ahead, err := decodeLine(kvs)
 	if err == nil {
-		err = mismatch(ahead, j.Demand)
+		err = mismatch(ahead, j.Claim)
 		// Only the claim before was read, which may itself be about to be withdrawn.
 		if err != nil && j.Units == j.Limit {
 			err = j.compareWithHead(ctx)
@@ -313,5 +350,5 @@ func (j *joining) compareWithHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return mismatch(head, j.Demand)
+	return mismatch(head, j.Claim)
 }

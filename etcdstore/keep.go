@@ -148,7 +148,7 @@ func (s *Store) writeOnce(ctx context.Context, updates []update) (overtaken []up
 		if len(kvs) == 0 || kvs[0].CreateRevision != int64(u.Ticket) { //nolint:gosec // a revision
 			continue // it is gone, and a look will show it
 		}
-		if landed, err := decode(kvs[0].Value); err == nil { // one that was thought lost
+		if landed, err := decode(kvs[0].Value); err == nil && landed.ID == u.ID { // one that was thought lost
 			s.wrote(u.claim, &landed, kvs[0].ModRevision)
 			u.Units, u.over = min(u.Units, landed.Units), kvs[0].ModRevision
 			overtaken = append(overtaken, u)

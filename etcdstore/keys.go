@@ -13,7 +13,8 @@ import (
 
 // The keys that a store writes, where P and N are prefix and name, escaped:
 //
-//	holdfast/P/line/N/LEASE-SLOT   a claim in the queue of a name, under the lease of its client's session
+//	holdfast/P/line/N/LEASE-SLOT   a claim in the queue of a name, under the lease of its client's session, or under
+//	                               one of its own if it is detached; LEASE is that of the session that joined with it
 //	holdfast/P/session/LEASE       a session, under its lease
 //	holdfast/P/id                  the store's identity
 //
@@ -76,7 +77,8 @@ func (k *keySpace) name(key string) (string, bool) {
 // them: with a new key for each claim, a lock would become slower with every use.
 //
 // A claim differs from an earlier one with the same key by the key's create revision. A slot is free again only when it
-// is certain that no claim has a key there, and that no request in flight can create one.
+// is certain that no claim of the session has a key there, and that no request in flight can create one. A claim that
+// was detached keeps its key. Join finds that out, and moves on to another slot.
 type keySlots map[string][]store.ID // which claim has each slot; the zero ID: none
 
 // reserve returns the slot of a claim, and assigns one if it has none. It is the same until it is released.
@@ -95,13 +97,41 @@ func (k keySlots) reserve(name string, id store.ID) int {
 	return slot
 }
 
+// otherClaim stands in keySlots for a slot whose key has a claim that was detached. That is forgotten with the last
+// claim of this client in the queue.
+var otherClaim = store.ID{0xff, 'd', 'e', 't', 'a', 'c', 'h', 'e', 'd'}
+
+// move assigns the first slot to a claim that is neither assigned nor taken by a claim that was detached.
+func (k keySlots) move(name string, id store.ID, taken func(slot int) bool) {
+	slots := k[name]
+	for i := range slots {
+		if slots[i] == id || slots[i] == otherClaim {
+			slots[i] = store.ID{}
+		}
+	}
+	for slot := 0; ; slot++ {
+		if slot == len(slots) {
+			slots = append(slots, store.ID{})
+		}
+		switch {
+		case slots[slot] != store.ID{}:
+		case taken(slot):
+			slots[slot] = otherClaim
+		default:
+			slots[slot] = id
+			k[name] = slots
+			return
+		}
+	}
+}
+
 // release frees the slot of a claim, if it has one.
 func (k keySlots) release(name string, id store.ID) {
 	slots := k[name]
 	if slot := slices.Index(slots, id); slot >= 0 {
 		slots[slot] = store.ID{}
 	}
-	if !slices.ContainsFunc(slots, func(id store.ID) bool { return id != store.ID{} }) {
+	if !slices.ContainsFunc(slots, func(id store.ID) bool { return id != store.ID{} && id != otherClaim }) {
 		delete(k, name)
 	}
 }

@@ -28,47 +28,60 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	if err := s.frame.Check(context.Background(), c.Name); err != nil {
 		return err
 	}
-	p, known := s.leaving(&c)
+	p, leases, own := s.leaving(&c)
 	if err := ctx.Err(); err != nil {
 		s.deletes.Later(p)
 		return err
 	}
 	call := s.frame.Call(ctx, c.TTL)
 	defer call.End()
-	if known {
-		return call.Outcome(s.deletes.Now(call.Context, p))
+	var err error
+	if p.Session != nil {
+		err = s.deletes.Now(call.Context, p)
 	}
-	// The claim is unknown here: it never had a key, or it is gone. The queue is read only for an error of etcd.
-	_, _, err := s.readEntries(call.Context, s.keys.readHead(c.Name))
+	if err == nil && !own { // it may be detached; otherwise it never had a key, or is gone
+		err = s.leaveDetached(call.Context, c.Name, c.ID, c.Ticket)
+	}
+	if err == nil {
+		s.discard(leases)
+	}
 	return call.Outcome(err)
 }
 
-// leaving removes a claim, and returns what to delete. known is false if this client has no such claim.
-func (s *Store) leaving(left *store.Claim) (p position, known bool) {
+// leaving removes a claim, and returns what to delete: the zero position if this client knows of no such claim. own
+// reports whether it is a claim of this client. Otherwise it may be one that a Detach or Attach in flight makes, with
+// these leases.
+func (s *Store) leaving(left *store.Claim) (p position, leases []clientv3.LeaseID, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p, known = s.deletes.Pending(left.ID); known && p.Name == left.Name {
-		return p, true
+	if left.Ticket == 0 {
+		s.bury(left.ID, left.TTL)
 	}
-	c := s.claims[left.ID]
-	if c == nil || c.Name != left.Name {
-		return position{}, false
+	if p, own = s.deletes.Pending(left.ID); own && p.Name == left.Name {
+		return p, nil, true
 	}
-	s.remove(c)
-	return c.Position, true
+	if c := s.claims[left.ID]; c != nil && c.Name == left.Name {
+		s.remove(c)
+		return c.Position, nil, true
+	}
+	if t, there := s.transfers[left.ID]; there && t.Name == left.Name {
+		delete(s.transfers, left.ID)
+		return t.position, t.leases, false
+	}
+	return position{}, nil, false
 }
 
 // delete deletes claims of one session.
 func (s *Store) delete(ctx context.Context, all []position) error {
 	for batch := range slices.Chunk(all, writeBatch) {
-		status := batch
+		found := batch
 		if slices.ContainsFunc(batch, func(p position) bool { return p.Unsure || p.Ticket == 0 }) {
 			var err error
-			if status, err = s.voidJoins(ctx, batch); err != nil {
+			if found, err = s.voidRequests(ctx, batch[0].Session, batch); err != nil {
 				return err
 			}
 		}
-		if err := s.deleteKeys(ctx, status); err != nil {
+		if err := s.deleteKeys(ctx, found); err != nil {
 			return err
 		}
 		for _, p := range batch {
@@ -96,10 +109,10 @@ func (s *Store) deleteKeys(ctx context.Context, of []position) (err error) {
 	return err
 }
 
-// voidJoins begins another epoch of the session, so that no Join that was sent before can be carried out any more. It
-// returns those of these claims that have a key then, with their tickets.
-func (s *Store) voidJoins(ctx context.Context, of []position) (status []position, err error) {
-	ses := of[0].Session
+// voidRequests begins another epoch of the session, so that no Join, Detach or Attach that was sent before can be
+// carried out any more. It returns those of these claims that have a key then, with their tickets. It deletes those
+// that are detached: other clients may move them at any time.
+func (s *Store) voidRequests(ctx context.Context, ses *session, of []position) (found []position, err error) {
 	key := ses.Handle.key
 	ops := []clientv3.Op{clientv3.OpTxn(
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), ">", 0)},
@@ -113,18 +126,24 @@ func (s *Store) voidJoins(ctx context.Context, of []position) (status []position
 	if err != nil {
 		return nil, err
 	}
-	if !response.Responses[0].GetResponseTxn().Succeeded {
-		s.sessions.Over(ses) // its claims went with it
-		return nil, nil
+	if response.Responses[0].GetResponseTxn().Succeeded {
+		ses.Handle.raiseEpoch(response.Header.Revision)
+	} else {
+		s.sessions.Over(ses) // its claims went with it, but for detached ones
 	}
-	ses.Handle.raiseEpoch(response.Header.Revision)
 	for i, p := range of {
 		for _, kv := range results(response.Responses).kvs(i + 1) {
-			if r, err := decode(kv.Value); err == nil && r.ID == p.ID {
-				p.Ticket = uint64(kv.CreateRevision) //nolint:gosec // a revision
-				status = append(status, p)
+			r, err := decode(kv.Value)
+			if err != nil || r.ID != p.ID {
+				continue
+			}
+			p.Ticket = uint64(kv.CreateRevision) //nolint:gosec // a revision
+			if !r.Detached {
+				found = append(found, p)
+			} else if err := s.leaveDetached(ctx, p.Name, p.ID, p.Ticket); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return status, nil
+	return found, nil
 }

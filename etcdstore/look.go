@@ -36,7 +36,7 @@ func evaluate(ahead []entry, ask store.Demand) (store.State, blocker) {
 		return store.Waiting, ahead[len(ahead)-1].blocker()
 	}
 	for _, e := range slices.Backward(ahead) {
-		if ask.Kind == store.Lock && (e.Units == e.Limit || grant.Mismatch(e.ask(), ask)) {
+		if ask.Kind == store.Lock && (e.Units == e.Limit || grant.Mismatch(e.ask(), ask, false)) {
 			return store.Waiting, e.blocker()
 		}
 	}
@@ -136,11 +136,11 @@ func (i *inquiry) ask(keys *keySpace, c *claim) {
 		q.line = i.readLine(keys, c)
 		q.own = q.line.op
 	case q.wide:
-		q.own = i.add(clientv3.OpGet(c.Key, clientv3.WithKeysOnly()))
+		q.own = i.add(c.readKey())
 		q.ahead = i.add(keys.readLine(c.Name, clientv3.WithKeysOnly(), newestFirst, clientv3.WithLimit(1),
 			clientv3.WithMaxCreateRev(int64(c.Ticket-1)))) //nolint:gosec // a revision
 	default:
-		q.own = i.add(clientv3.OpGet(c.Key, clientv3.WithKeysOnly()))
+		q.own = i.add(c.readKey())
 		if waits {
 			q.ahead = i.add(clientv3.OpGet(c.blocker.key, clientv3.WithKeysOnly()))
 		}
@@ -181,13 +181,27 @@ func (l *sharedLine) decode(kvs []*mvccpb.KeyValue) {
 	}
 }
 
-// find finds a claim in a queue, and returns the number of claims ahead of it.
+// readKey returns the operation that reads the claim's own key. etcd returns the key's lease only with its value, which
+// is read if a Detach of the claim may have been carried out.
+func (c *claim) readKey() clientv3.Op {
+	if c.Unsure {
+		return clientv3.OpGet(c.Key)
+	}
+	return clientv3.OpGet(c.Key, clientv3.WithKeysOnly())
+}
+
+// find finds a claim in a queue, and returns the number of claims ahead of it. A key that has another lease is not the
+// claim's any more: it is detached.
 func (c *claim) find(kvs []*mvccpb.KeyValue) (ahead int, found bool) {
 	ticket := int64(c.Ticket) //nolint:gosec // a revision
 	ahead, found = slices.BinarySearchFunc(kvs, ticket, func(kv *mvccpb.KeyValue, ticket int64) int {
 		return cmp.Compare(kv.CreateRevision, ticket)
 	})
-	return ahead, found && string(kvs[ahead].Key) == c.Key
+	if !found || string(kvs[ahead].Key) != c.Key {
+		return ahead, false
+	}
+	lease := kvs[ahead].Lease
+	return ahead, lease == 0 || lease == int64(c.Session.Handle.id)
 }
 
 // answered sets the status of a claim from what was read at a revision. It reports false if the claim has to be read

@@ -24,6 +24,10 @@ type record struct {
 	Kind  store.Kind `json:"kind"`
 	Units int32      `json:"units"`
 	Limit int32      `json:"limit"`
+
+	// Detached: the key has a lease of its own. Versions before it ignore the field, and count the claim as any other.
+	Detached bool `json:"detached,omitempty"`
+
 	frame.Record
 }
 
@@ -82,9 +86,9 @@ func unreadable(key []byte, err error) error {
 	return fmt.Errorf("the key %s %w", store.Quote(string(key)), err)
 }
 
-// mismatch returns ErrMismatch if a claim demands another kind or limit than the first of these entries has.
-func mismatch(ahead []entry, ask store.Demand) error {
-	if len(ahead) > 0 && grant.Mismatch(ahead[0].ask(), ask) {
+// mismatch returns ErrMismatch if c may not join a queue that begins with these entries.
+func mismatch(ahead []entry, c *store.Claim) error {
+	if len(ahead) > 0 && grant.Mismatch(ahead[0].ask(), c.Demand, c.AnyLimit) {
 		return &store.MismatchError{InUse: ahead[0].ask()}
 	}
 	return nil

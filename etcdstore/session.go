@@ -19,8 +19,9 @@ import (
 )
 
 // A lease is a session in etcd. It has its own key, whose mod revision is the session's epoch. A Join is carried out
-// only in the epoch in which it was sent. So writing the key once more makes all Joins in flight void forever: their
-// names need no tombstones, and no late arrival has to be detected (rule 8 of package store).
+// only in the epoch in which it was sent, and so are Detach and Attach. So writing the key once more makes all of them
+// that are in flight void forever: their names need no tombstones, and no late arrival has to be detected (rule 8 of
+// package store).
 type lease struct {
 	id    clientv3.LeaseID
 	name  string // id, as it is written in keys
@@ -38,6 +39,11 @@ func (l *lease) raiseEpoch(epoch int64) {
 
 // readKey returns the operation that reads the lease's key, without its value.
 func (l *lease) readKey() clientv3.Op { return clientv3.OpGet(l.key, clientv3.WithKeysOnly()) }
+
+// inEpoch returns the comparison that is true in etcd while the session lives and is in this epoch.
+func (l *lease) inEpoch(epoch int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(l.key), "=", epoch)
+}
 
 // A lessor makes leases. It implements frame.SessionServer.
 type lessor struct {
@@ -147,10 +153,7 @@ func (l *lessor) End(ctx context.Context, of *lease) {
 	if l.etcd.client.ActiveConnection().GetState() != connectivity.Ready {
 		return
 	}
-	a := l.etcd.attempts(ctx)
-	for a.next() {
-		_, a.err = l.etcd.leases.LeaseRevoke(a.ctx, &etcdserverpb.LeaseRevokeRequest{ID: int64(of.id)})
-	}
+	l.etcd.revokeLease(ctx, of.id)
 }
 
 // renewals is the stream over which leases are renewed, one renewal at a time. The client library's KeepAliveOnce would

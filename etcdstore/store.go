@@ -15,7 +15,7 @@ const DefaultTTL = 30 * time.Second
 // MaxTTL is the greatest ttl of a session.
 const MaxTTL = 7 * 24 * time.Hour
 
-// A Store is one client's session in etcd. It implements store.Store.
+// A Store is one client's session in etcd. It implements store.Store and store.Detacher.
 type Store struct {
 	frame    *frame.Frame
 	etcd     *cluster
@@ -32,6 +32,9 @@ type Store struct {
 	mu     *frame.Mutex
 	claims map[store.ID]*claim
 	slots  keySlots // of the present session
+
+	transfers  map[store.ID]transfer // of the present session, by the new IDs
+	tombstones map[store.ID]bool     // IDs that were left before any claim had them
 }
 
 var _ store.Store = (*Store)(nil)
@@ -45,6 +48,9 @@ func newStore(f *frame.Frame, client *clientv3.Client, owned bool, set settings)
 		mu:     frame.NewMutex(f),
 		claims: map[store.ID]*claim{},
 		slots:  keySlots{},
+
+		transfers:  map[store.ID]transfer{},
+		tombstones: map[store.ID]bool{},
 	}
 	s.doubts = frame.NewDoubts(f, frame.DoubtsConfig[*claim]{Mutex: s.mu, Inspect: s.look})
 	s.watcher = newWatcher(f, client.ActiveConnection())
@@ -67,6 +73,7 @@ func (s *Store) Abilities() store.Abilities {
 		Identity:   s.identity,
 		Queue:      true,
 		Shared:     true,
+		Detach:     true,
 		MinTTL:     s.ttl,
 		MaxTTL:     MaxTTL,
 		SessionTTL: s.ttl,
@@ -91,6 +98,7 @@ func (s *Store) Close() error {
 func (s *Store) loseClaims(*session) {
 	s.deletes.Forget()
 	clear(s.slots)
+	clear(s.transfers)
 	for _, c := range s.claims {
 		s.gone(c)
 	}

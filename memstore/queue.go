@@ -14,7 +14,7 @@ type tenant struct{ queues map[string]*queue }
 type entry struct {
 	claim    store.Claim
 	queue    *queue
-	store    *Store // the client's connection, to notify
+	store    *Store // the client's connection, to notify; nil if the claim is detached
 	prev     *entry
 	next     *entry
 	held     bool

@@ -127,9 +127,12 @@ func (s *Server) grantNext(q *queue, now time.Time) {
 	}
 }
 
-// notify adds a push to those that are delivered when the server's mutex is unlocked.
+// notify adds a push to those that are delivered when the server's mutex is unlocked. A detached claim has no client
+// that could be notified.
 func (s *Server) notify(p *entry, status store.Status) {
-	s.pushes = append(s.pushes, push{p.store, p.claim.ID, status})
+	if p.store != nil {
+		s.pushes = append(s.pushes, push{p.store, p.claim.ID, status})
+	}
 }
 
 // tenant returns what stores with this prefix see. The caller holds mu.
@@ -194,7 +197,7 @@ func (s *Server) join(from *Store, c *store.Claim) (store.Status, error) {
 		store.FloorTooHigh(c.Floor, now) { // a ticket that the server drew itself is never too high
 		return store.Status{}, store.ErrFloor
 	}
-	if q != nil && q.first != nil && grant.Mismatch(q.first.claim.Demand, c.Demand) {
+	if q != nil && q.first != nil && grant.Mismatch(q.first.claim.Demand, c.Demand, c.AnyLimit) {
 		return store.Status{}, &store.MismatchError{InUse: q.first.claim.Demand}
 	}
 	if c.Try && q != nil && !q.fits(c.Demand) {

@@ -30,7 +30,10 @@ type Store struct {
 	faults   atomic.Pointer[faults] // nil: none were ever set
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Detacher = (*Store)(nil)
+)
 
 // An Option is a setting of a connection.
 type Option func(*Store)
@@ -71,7 +74,7 @@ func (st *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) 
 	return st.joinOverNetwork(ctx, c)
 }
 
-// joinOverWire is a function of its own so that c moves to the heap only here.
+// joinOverNetwork is a function of its own so that c moves to the heap only here.
 func (st *Store) joinOverNetwork(ctx context.Context, c store.Claim) (store.Status, error) {
 	call := st.frame.Call(ctx, c.TTL)
 	defer call.End()
@@ -168,6 +171,7 @@ func (st *Store) Abilities() store.Abilities {
 		Queue:        true,
 		Shared:       true,
 		Grace:        true,
+		Detach:       true,
 		MinTTL:       MinTTL,
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,

@@ -54,6 +54,20 @@
 // costs time, not safety: a waiting claim is kept three times per ttl, and once more at the moment when a claim ahead
 // of it can expire.
 //
+// Claims of a semaphore whose limits differ, while a limit is changed, are each granted within their own limit. A
+// client of an earlier version that shares such a queue knows the least of the limits only: it grants nothing beyond
+// that, and joins with no other.
+//
+// # Detached claims
+//
+// Detach and Attach are one run of a script each. It gives a held claim another ID and another deadline; ticket, units
+// and position stay. The keys of the queue expire with the last deadline in it, so that a detached claim is removed
+// even if no client uses the name again. A claim that waited before Detach or Attach set an earlier deadline learns of
+// that with its next renewal.
+//
+// No client renews a detached claim. So if Redis loses it, as described below for leases, none learns of that before
+// it attaches the claim. While a startup delay lasts, claims are not attached.
+//
 // # Tickets
 //
 // A ticket is one more than the mark, and above the floor. The mark is one key for all names, and begins with the
@@ -102,6 +116,10 @@
 // of Holdfast's own keys, holdfast:{, is rejected. The value is "holdfast ID TICKET SINCE OWNER", for human readers,
 // and differs for each claim; [WithValue] sets another.
 //
+// Detach and Attach replace the ID in the value, and the expiry. Ticket and SINCE stay, and the owner until the lock is
+// attached. To other libraries a detached lock is one like any other, which nobody renews. With [WithValue] locks
+// cannot be detached, since their values have no ticket.
+//
 // Plain mode has mutexes and elections, renewal, re-entrance, grace, hand-over inside a process, and tokens. It follows
 // Sentinel, and waits for replicas. The following is missing and returns store.ErrUnsupported: shared locks, Names, a
 // startup delay, a cluster, Break of a holder whose value is not Holdfast's own. There is no queue either: the first
@@ -128,11 +146,16 @@
 // clients must have the same startup-delay, including those that only read (Inspect, Names): a read without it grants
 // what is due.
 //
+// A detached claim can be lost in the same way, and so can an Attach: then another client may attach the claim again.
+// Both have the ticket of the claim, so that a fence does not tell them apart. The first one learns of its loss at its
+// next renewal.
+//
 // With wait-replicas=N a grant or a renewal that fewer than N replicas have acknowledged is an error: the claim is
-// withdrawn, or is not renewed. A grant that was pushed counts when a Keep has confirmed it. So a failover to any of N
-// replicas loses no lock, if no more than N can be promoted: one more may have lagged behind. While a replica is
-// missing nothing is granted. A master that is cut off together with some clients renews nothing for them. All clients
-// must have the same N. It costs one WAIT for all calls that are in progress at the same time.
+// withdrawn, or is not renewed. The same holds for Detach and Attach. A grant that was pushed counts when a Keep has
+// confirmed it. So a failover to any of N replicas loses no lock, if no more than N can be promoted: one more may have
+// lagged behind. While a replica is missing nothing is granted. A master that is cut off together with some clients
+// renews nothing for them. All clients must have the same N. It costs one WAIT for all calls that are in progress at
+// the same time.
 //
 // Tickets can fall behind when a master is demoted, resynchronised with less than it had, and promoted again, while a
 // connection to it stays open and idle the whole time.

@@ -51,6 +51,9 @@ func (s *Store) Topic() string { return s.mode.(*lines).topology.keysFor("").top
 // Mark is the key of the mark on a single server.
 func Mark(prefix string) string { k := newKeySpace(prefix); return k.mark }
 
+// Run is the key of the server's run on a single server.
+func Run(prefix string) string { k := newKeySpace(prefix); return k.run }
+
 // Switches returns how many calls to a single server have waited for another goroutine to write or to read for them.
 func Switches(s *Store) int64 {
 	w, _ := s.mode.(*lines).topology.(*single).home.commands.Current()

@@ -6,13 +6,14 @@
 -- ARGV  1  "ID REST": the claim, with the time by the client's reckoning of the server's clock (see line.lua)
 --       2  ttl and grace together, in milliseconds
 --       3  the floor: the highest ticket that this client has seen
---       4  optional: "try" to join only if it is held at once
+--       4  optional: "try" to join only if it is held at once; "any" to join whatever the limit of the first claim is;
+--          "try any" for both
 --       5  optional: the guard in milliseconds
 --       6  optional: the server's run, "1 RUN "
 --       7  optional, in a cluster: "calm" if this slot was joined in over the same connection a moment ago, otherwise "idle"
 -- Result   the ticket as a number if it is held and nobody is ahead; otherwise "h TICKET AHEAD", "w TICKET AHEAD AGAIN",
 --          "g" (its tombstone was there), "l AHEAD PLACE" (a refused try, and who is first), "b LEFT" (a try while the
---          guard lasts), "mismatch KIND LIMIT" (what the line has), "floor", "newer", "foreign",
+--          guard lasts), "mismatch KIND LIMIT" (what the first claim has), "floor", "newer", "foreign",
 --          "mark MARK" (nobody has counted that far)
 --
 -- Invariants
@@ -64,7 +65,7 @@ local guard, run, runKey = tonumber(ARGV[5] or 0), ARGV[6], KEYS[3]
 
 local l = load(KEYS[1])
 if l.refusal then return l.refusal end
-local px = tonumber(ARGV[2])
+local px, how = tonumber(ARGV[2]), ARGV[4] or ''
 local id, kind, limit, units = string.match(ARGV[1], '^(%x+) %d+ (%d+) (%d+) (%d+) ')
 limit, units = tonumber(limit), tonumber(units)
 
@@ -86,11 +87,15 @@ end
 
 local ahead = l.solo and 1 or l.text and redis.call('ZCARD', l.O) or 0
 if ahead == 0 then
-	l.kind, l.limit, l.held, l.used = kind, limit, 0, 0
-elseif kind ~= l.kind or limit ~= l.limit then
-	return finish(string.format('mismatch %s %d', l.kind, l.limit))
+	l.kind, l.limit, l.mixed, l.held, l.used = kind, limit, nil, 0, 0
+elseif kind ~= l.kind or limit ~= l.limit or l.mixed then
+	local head = l.limit
+	if l.mixed then head = tonumber((select(4, parse(record(l, redis.call('ZRANGE', l.O, '0', '0')[1]))))) end
+	if kind ~= l.kind or limit ~= head and not string.find(how, 'any') then
+		return finish(string.format('mismatch %s %d', l.kind, head))
+	end
 end
-if ARGV[4] == 'try' then
+if string.find(how, 'try') then
 	settle(l) -- so that ahead and held agree
 	if ahead > l.held or l.used + units > limit then
 		local place = first(l)
@@ -100,6 +105,7 @@ if ARGV[4] == 'try' then
 end
 
 unfold(l)
+l.mixed, l.limit = l.mixed or limit ~= l.limit, math.min(limit, l.limit)
 local last = redis.call('ZRANGE', l.O, '-1', '-1', 'WITHSCORES')[2]
 if last and tonumber(last) >= ticket then -- the mark was lost, and the line was not
 	text = string.format('%d', last + 1)

@@ -14,7 +14,9 @@
 -- being moved runs none: see cluster.go.)
 --   L     a string: "1 s TICKET ID REST" for a line of one claim, which is held, and whose deadline is the key's expiry;
 --         otherwise "1 m KIND LIMIT HELD USED EXPIRES": how many claims are held, with how many units, and when (in
---         milliseconds) the four keys expire unless somebody prolongs them
+--         milliseconds) the four keys expire unless somebody prolongs them. LIMIT is that of all claims. If they differ,
+--         it is the least of those that have joined since the queue was empty, with a 0 in front. A client of an earlier
+--         version takes that for the limit of all, so that it grants too little rather than too much, and drops the 0.
 --   L:r   a hash: ID -> RECORD, or "t" for the tombstone of a claim whose Join may still come
 --   L:o   a sorted set: ID by ticket. The held claims are its first HELD members.
 --   L:d   a sorted set: ID by deadline in milliseconds, tombstones too. At that millisecond the claim is out.
@@ -26,7 +28,7 @@
 --   by it.
 --   Every ID in the order has a record and a deadline, and every ID with a deadline has a record or a tombstone. L exists
 --   while there are any, so that a quick Join cannot get past them.
---   The sum of the units of the first HELD members is USED, and is not above LIMIT.
+--   The sum of the units of the first HELD members is USED. When a claim is granted, USED is not above its own limit.
 --   Every key is given an expiry when it is made.
 
 local ms = tonumber(string.sub(now, 1, -4))
@@ -73,6 +75,7 @@ local function load(L)
 		local kind, limit, held, used, expires = string.match(rest, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
 		l.text, l.kind, l.limit = text, kind, tonumber(limit)
 		l.held, l.used, l.expires = tonumber(held), tonumber(used), tonumber(expires)
+		l.mixed = limit and string.find(limit, '^0%d') -- "0" alone is a line of tombstones only
 		if form ~= 'm' or not expires then l.refusal = 'foreign' end
 	end
 	return l
@@ -164,12 +167,12 @@ end
 -- answer.
 local function settle(l, own)
 	if not l.text then return end -- nobody, or one who holds
-	while guarded == 0 and (l.held == 0 or l.used < l.limit) do
+	while guarded == 0 and (l.held == 0 or l.mixed or l.used < l.limit) do
 		local id = redis.call('ZRANGE', l.O, l.held, l.held)[1]
 		if not id then break end
 		local was = redis.call('HGET', l.R, id)
 		local ticket, since, kind, limit, units, ttl, grace, channel, about = parse(was)
-		if l.used + units > l.limit then break end
+		if l.used + units > tonumber(limit) then break end
 		l.held, l.used = l.held + 1, l.used + units
 		if tonumber(since) ~= ms then
 			redis.call('HSET', l.R, id, table.concat({ticket, ms, kind, limit, units, ttl, grace, channel, about}, ' '))
@@ -181,7 +184,7 @@ local function settle(l, own)
 		l.text = nil
 		return
 	end
-	local text = table.concat({'1 m', l.kind, l.limit, l.held, l.used, l.expires}, ' ')
+	local text = table.concat({'1 m', l.kind, (l.mixed and '0' or '') .. l.limit, l.held, l.used, l.expires}, ' ')
 	if text ~= l.text then redis.call('SET', l.L, text, 'PXAT', l.expires) end
 	l.text = text
 end

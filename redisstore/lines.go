@@ -95,9 +95,8 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 	at := s.topology.keysFor(line)
 	keys := append(make([]string, 0, 3), line, at.mark)
 	args := append(make([]string, 0, 6), "", millis(c.TTL+c.Grace), strconv.FormatUint(c.Floor, 10))
-	how := ""
-	if c.Try {
-		how = "try"
+	how := joinHow(c)
+	if how != "" {
 		args = append(args, how)
 	}
 	var answer rediswire.Reply
@@ -125,7 +124,20 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 	return try.counted(standing)
 }
 
-// joined returns the status of a claim from the response to its Join.
+// joinHow returns the argument of join.lua about how a claim joins; it is empty for most.
+func joinHow(c *store.Claim) string {
+	switch {
+	case c.Try && c.AnyLimit:
+		return "try any"
+	case c.Try:
+		return "try"
+	case c.AnyLimit:
+		return "any"
+	}
+	return ""
+}
+
+// joined returns the status of a claim from the response to its Join, Detach or Attach.
 func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, at *slotKeys) (store.Status, error) {
 	if ticket, err := answer.Int64(); err == nil && ticket > 0 {
 		standing := store.Status{State: store.Held, Ticket: uint64(ticket)} //nolint:gosec // it is positive

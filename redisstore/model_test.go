@@ -50,8 +50,10 @@ func (m *model) step() {
 		m.join()
 	case n < 7:
 		m.leave()
-	case n < 9:
+	case n < 8:
 		m.shrink()
+	case n < 9:
+		m.transfer()
 	default:
 		m.breakOne()
 	}
@@ -70,8 +72,20 @@ func held(claims []store.Claim) int {
 
 func (m *model) join() {
 	c := claim(m.name)
-	c.Demand = store.Demand{Kind: store.Semaphore, Units: 1 + m.random.Int32N(m.limit), Limit: m.limit}
-	c.Try = m.random.IntN(3) == 0
+	c.Demand = store.Demand{Kind: store.Semaphore, Limit: m.limit}
+	if m.random.IntN(3) == 0 {
+		c.Limit = 1 + m.random.Int32N(7)
+	}
+	c.Units = 1 + m.random.Int32N(c.Limit)
+	c.Try, c.AnyLimit = m.random.IntN(3) == 0, m.random.IntN(2) == 0
+	if len(m.claims) > 0 && grant.Mismatch(m.claims[0].Demand, c.Demand, c.AnyLimit) {
+		_, err := m.s.Join(m.t.Context(), c)
+		mismatch, ok := errors.AsType[*store.MismatchError](err)
+		if !ok || mismatch.InUse.Limit != m.claims[0].Limit {
+			m.t.Errorf("a limit of %d behind a claim with %d: %v", c.Limit, m.claims[0].Limit, err)
+		}
+		return
+	}
 	after := append(slices.Clone(m.claims), c)
 	want := store.Waiting
 	if held(after) == len(after) {
@@ -104,6 +118,22 @@ func (m *model) shrink() {
 	asked.Turn++
 	testkit.Ask(m.t, m.s, asked)
 	c.Units, c.Turn = min(c.Units, asked.Units), asked.Turn
+}
+
+// transfer detaches a claim that is held, and mostly attaches it again.
+func (m *model) transfer() {
+	held := held(m.claims)
+	if held == 0 {
+		return
+	}
+	c := &m.claims[m.random.IntN(held)]
+	*c = detach(m.t, m.s, *c, ttl)
+	if m.random.IntN(3) > 0 {
+		heir := heirOf(*c)
+		heir.Turn = c.Turn + 1
+		attach(m.t, m.s, heir, c.ID, store.Held)
+		*c = heir
+	}
 }
 
 func (m *model) breakOne() {

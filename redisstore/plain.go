@@ -62,6 +62,7 @@ func (p *plainMode) Abilities() store.Abilities {
 	a := p.base.Abilities()
 	a.Identity = strings.TrimSuffix(p.identity, "/") + " plain/" + p.set.prefix // a queue of that name is another lock
 	a.Queue, a.Shared = false, false
+	a.Detach = p.set.value == nil
 	a.Alternative = "mode=queue, the default, has them"
 	return a
 }

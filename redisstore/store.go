@@ -29,11 +29,15 @@ type Store struct{ mode }
 // A mode is an implementation of locks: *lines or *plainMode.
 type mode interface {
 	store.Store
+	store.Detacher
 	// Server returns what the server said of itself when the store was opened.
 	Server() Server
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Detacher = (*Store)(nil)
+)
 
 // A base has what all modes share: the settings and the connections.
 type base struct {
@@ -150,6 +154,7 @@ func (b *base) Abilities() store.Abilities {
 		Queue:        true,
 		Shared:       true,
 		Grace:        true,
+		Detach:       true,
 		MinTTL:       minTTL,
 		MaxTTL:       maxTTL,
 		TakeoverTTLs: 1,

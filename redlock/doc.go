@@ -38,6 +38,11 @@
 // the holder has a bare majority. If the key of a lock is deleted, its holder sets it again with its next renewal. As
 // with every lock that expires, a holder that was paused may act after its time: only a fence stops that.
 //
+// Locks cannot be detached from their clients. To attach one, a client would have to replace its value at a majority of
+// the nodes. Two clients that attach it at the same time would each replace it at some of them, and then neither has a
+// majority, nor can the earlier value get one back. And a node that has lost the key of a lock gets it again from the
+// holder's next renewal, which a detached lock does not have.
+//
 // There is no queue: a waiter tries again when a release is published, after a short random delay. There are no shared
 // locks, and deadlocks are not detected.
 //

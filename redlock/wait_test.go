@@ -114,6 +114,9 @@ func TestUnsupported(t *testing.T) {
 	if !errors.Is(err, store.ErrUnsupported) || strings.Count(err.Error(), "redis://") != 2 {
 		t.Error(err)
 	}
+	if _, is := store.Store(s).(store.Detacher); is || s.Abilities().Detach {
+		t.Error("it says that locks can be detached")
+	}
 	if _, err := s.Join(t.Context(), claimOf("holdfast:{}:redlock")); !errors.Is(err, store.ErrBadName) {
 		t.Errorf("one of our own keys: %v", err)
 	}

@@ -12,20 +12,23 @@ import (
 //
 // Errors are those of package store, or a *store.Fault.
 type Engine interface {
-	// Join, Keep, Leave and Break do what the methods of store.Store with these names do, each serialised with all
-	// other calls for its resource. A claim that is refused is reported as a Result or as one of store's errors, never
-	// as a Fault. Keep does not retain its slice.
+	// Join, Keep, Leave, Break, Detach and Attach do what the methods of store.Store and store.Detacher with these
+	// names do, each serialised with all other calls for its resource. A claim that is refused is reported as a Result
+	// or as one of store's errors, never as a Fault. Keep does not retain its slice.
 	Join(ctx context.Context, c *store.Claim) (Result, error)
 	Keep(ctx context.Context, cs []store.Claim) ([]Result, error)
 	Leave(ctx context.Context, c *store.Claim) error
 	Break(ctx context.Context, name string, ticket uint64) error
+	Detach(ctx context.Context, c *store.Claim, as store.ID, d time.Duration) (Result, error)
+	Attach(ctx context.Context, c *store.Claim, from store.ID) (Result, error)
 
 	// Queue and Names return what is in the database.
 	Queue(ctx context.Context, name string) (store.Queue, error)
 	Names(ctx context.Context, prefix string) ([]string, error)
 
 	// Poll returns the state of claims of this client that were waiting, without keeping them. It also grants claims
-	// that fit and were not granted: an operator may have deleted a holder's row by hand.
+	// that fit and were not granted: an operator may have deleted a holder's row by hand. RecheckIn may be 0 although a
+	// claim ahead can expire.
 	Poll(ctx context.Context, waiting []store.Claim) ([]Result, error)
 
 	// Sweep removes expired claims from all queues.

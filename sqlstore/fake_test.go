@@ -133,6 +133,14 @@ func (f *fake) Changed(ctx context.Context) (bool, error) {
 
 func (f *fake) Leave(ctx context.Context, _ *store.Claim) error { return f.called(ctx, "Leave") }
 
+func (f *fake) Detach(ctx context.Context, _ *store.Claim, as store.ID, _ time.Duration) (Result, error) {
+	return f.answers(store.Claim{ID: as})[0], f.called(ctx, "Detach")
+}
+
+func (f *fake) Attach(ctx context.Context, c *store.Claim, _ store.ID) (Result, error) {
+	return f.answers(*c)[0], f.called(ctx, "Attach")
+}
+
 func (f *fake) Break(ctx context.Context, _ string, _ uint64) error { return f.called(ctx, "Break") }
 
 func (f *fake) Queue(ctx context.Context, name string) (store.Queue, error) {

@@ -79,6 +79,7 @@ func (l *poller) waiting() (claims []store.Claim, fresh bool) {
 func (l *poller) run() {
 	pause := l.pace.First
 	failed := false
+	var recheck time.Time // when a claim ahead can expire, as the last poll has found; zero: not known
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for claims, fresh := l.waiting(); len(claims) > 0; claims, fresh = l.waiting() {
@@ -86,7 +87,7 @@ func (l *poller) run() {
 		news := fresh
 		if failed || fresh || l.changed() {
 			var moved bool
-			moved, failed = l.poll(claims)
+			moved, failed, recheck = l.poll(claims)
 			news = news || moved || l.detector != nil
 		}
 		if news {
@@ -97,7 +98,11 @@ func (l *poller) run() {
 		if listening {
 			pause = l.pace.Listening
 		}
-		timer.Reset(pause)
+		next := pause
+		if !recheck.IsZero() {
+			next = min(next, max(time.Until(recheck), l.pace.First))
+		}
+		timer.Reset(next)
 		select {
 		case <-l.frame.Life().Done():
 			return
@@ -117,20 +122,27 @@ func (l *poller) changed() bool {
 	return changed || err != nil
 }
 
-// poll pushes the status of claims that no longer wait. It reports whether there were any, and whether it failed.
-func (l *poller) poll(claims []store.Claim) (moved, failed bool) {
+// poll pushes the status of claims that no longer wait. It reports whether there were any, whether it failed, and when
+// to poll again because something ahead of the others can expire.
+func (l *poller) poll(claims []store.Claim) (moved, failed bool, recheck time.Time) {
 	ctx, cancel := context.WithTimeout(l.frame.Life(), pollTimeout)
 	defer cancel()
 	answers, err := l.engine.Poll(ctx, claims)
 	if err != nil {
-		return false, true // a waiting client learns why from its next Keep
+		return false, true, recheck // a waiting client learns why from its next Keep
 	}
 	for i, a := range answers {
-		if a.Err == nil && a.State != store.Waiting {
+		switch {
+		case a.Err != nil:
+		case a.State != store.Waiting:
 			moved = true
 			l.remove(claims[i].ID)
 			l.frame.Push(claims[i].ID, store.Status{State: a.State, Ticket: claims[i].Ticket})
+		case a.RecheckIn > 0:
+			if at := time.Now().Add(a.RecheckIn); recheck.IsZero() || at.Before(recheck) {
+				recheck = at
+			}
 		}
 	}
-	return moved, false
+	return moved, false, recheck
 }

@@ -12,7 +12,7 @@ import (
 // sweepEvery is how often expired claims are removed from queues that no client uses any more.
 const sweepEvery = time.Minute
 
-// A Store is one client's view of the locks in a database. It implements store.Store.
+// A Store is one client's view of the locks in a database. It implements store.Store and store.Detacher.
 type Store struct {
 	engine  Engine
 	able    store.Abilities
@@ -21,7 +21,10 @@ type Store struct {
 	sweeper *time.Timer
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Detacher = (*Store)(nil)
+)
 
 // New returns a Store that uses engine. Closing the store closes the engine.
 func New(engine Engine, f *frame.Frame, pace Pace) *Store {
@@ -43,7 +46,7 @@ func (s *Store) Join(ctx context.Context, c store.Claim) (store.Status, error) {
 	if err := call.Outcome(err); err != nil {
 		return store.Status{}, err
 	}
-	return s.status(&call, &c, &answer), nil
+	return s.status(&call, &c, c.TTL, &answer), nil
 }
 
 // Keep implements store.Store.
@@ -60,13 +63,13 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	}
 	statuses := make([]store.Status, len(cs))
 	for i := range cs {
-		statuses[i] = s.status(&call, &cs[i], &answers[i])
+		statuses[i] = s.status(&call, &cs[i], cs[i].TTL, &answers[i])
 	}
 	return statuses, nil
 }
 
-// status converts a result to the client's time, and starts or ends polling for the claim.
-func (s *Store) status(call *frame.Call, c *store.Claim, a *Result) store.Status {
+// status converts the result for a claim with this ttl to the client's time, and starts or ends polling for the claim.
+func (s *Store) status(call *frame.Call, c *store.Claim, ttl time.Duration, a *Result) store.Status {
 	if a.Err != nil {
 		return store.Status{Err: a.Err}
 	}
@@ -80,7 +83,7 @@ func (s *Store) status(call *frame.Call, c *store.Claim, a *Result) store.Status
 		}
 	}
 	if a.State != store.Gone {
-		status.Until = call.Until(a.State, c.TTL)
+		status.Until = call.Until(a.State, ttl)
 	}
 	return status
 }
@@ -94,6 +97,33 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 	defer call.End()
 	s.poller.remove(c.ID)
 	return call.Outcome(s.engine.Leave(call.Context, &c))
+}
+
+// Detach implements store.Detacher.
+func (s *Store) Detach(ctx context.Context, c store.Claim, as store.ID, d time.Duration) (store.Status, error) {
+	return s.transfer(ctx, &c, d, func(ctx context.Context) (Result, error) { return s.engine.Detach(ctx, &c, as, d) })
+}
+
+// Attach implements store.Detacher.
+func (s *Store) Attach(ctx context.Context, c store.Claim, from store.ID) (store.Status, error) {
+	return s.transfer(ctx, &c, c.TTL, func(ctx context.Context) (Result, error) {
+		return s.engine.Attach(ctx, &c, from)
+	})
+}
+
+// transfer makes a call that gives a claim another ID and this ttl.
+func (s *Store) transfer(ctx context.Context, c *store.Claim, ttl time.Duration,
+	do func(context.Context) (Result, error)) (store.Status, error) {
+	call, err := s.frame.Begin(ctx, c.Name, c.TTL)
+	if err != nil {
+		return store.Status{}, err
+	}
+	defer call.End()
+	answer, err := do(call.Context)
+	if err := call.Outcome(err); err != nil {
+		return store.Status{}, err
+	}
+	return s.status(&call, c, ttl, &answer), nil
 }
 
 // Break implements store.Store.

@@ -25,6 +25,9 @@ type Abilities struct {
 	// Grace: the store can keep a claim for longer than its holder believes it holds.
 	Grace bool
 
+	// Detach: a held claim can outlive its client, and be passed on to another one. The store is then a Detacher.
+	Detach bool
+
 	// Alternative says where to find what this store lacks, for the end of an error, as in "mode=queue has them". It
 	// may be empty.
 	Alternative string

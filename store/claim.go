@@ -78,6 +78,10 @@ type Claim struct {
 	Grace time.Duration // how much longer than its holder believes the store keeps it
 	Try   bool          // join only if held at once
 
+	// AnyLimit is, in Join, whether a claim of a semaphore joins although its limit differs from that of the first
+	// claim. It is for the time in which a limit changes.
+	AnyLimit bool
+
 	// Floor is, in Join, the highest ticket that this client has seen in this store.
 	Floor uint64
 

@@ -6,7 +6,8 @@
 // # The idea
 //
 // Claims on a resource wait in a queue, in order of arrival. The longest prefix of the queue that fits is held. The
-// rest waits. Package [github.com/holdfast-go/holdfast/store/grant] has that rule as one pure function.
+// rest waits. A claim fits if its units, and those of all claims before it, are within its limit. Package
+// [github.com/holdfast-go/holdfast/store/grant] has that rule as one pure function.
 //
 // # The life of a claim
 //
@@ -22,7 +23,8 @@
 //
 // Each rule is a group of cases in storetest, with at least one broken store that the cases catch.
 //
-// Rule 1, exclusion. The units of held claims never exceed the limit.
+// Rule 1, exclusion. The units of held claims never exceed the limit. If claims of a semaphore have different limits
+// ([Claim].AnyLimit), a claim is granted only if its units, and those held before it, are within its own limit.
 //
 // Rule 2, order. Tickets rise strictly per resource, and grants follow tickets. The store draws the ticket and appends
 // the claim under the resource's own serialisation (a script, a transaction that holds the resource's lock, a consensus
@@ -89,7 +91,8 @@
 //     has not responded at all for some time.
 //   - A Fault is Busy if the store is connected and only did not respond in time. That time does not begin yet.
 //
-// Optional interfaces, such as [Watcher] and [Lister] for viewers, are documented where they are declared.
+// Optional interfaces are documented where they are declared: [Detacher] for claims that outlive their client,
+// [Watcher] and [Lister] for viewers.
 //
 // Rule 12, format. What a store writes carries a version. A client that finds a newer version returns [ErrFormat] and
 // changes nothing.

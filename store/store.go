@@ -16,7 +16,7 @@ type Store interface {
 	//     was lost can repeat the call. If there is a tombstone for c.ID, it returns Gone (rule 8).
 	//  4. If the kind or limit of c differs from those of the first claim, it returns a *MismatchError with those of
 	//     the first claim, and nothing was joined. A store that must write before it can read removes what it wrote,
-	//     and never lets it hold.
+	//     and never lets it hold. With c.AnyLimit only the kind counts.
 	//  5. It draws a ticket above c.Floor and appends c, under one serialisation.
 	//  6. With c.Try it appends c only if c is held at once. Otherwise it returns Gone, with the Holder if the store
 	//     knows it without a further request.

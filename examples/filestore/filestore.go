@@ -188,7 +188,7 @@ func (q *queue) join(c *store.Claim) error {
 		return nil
 	case c.Floor > q.shared.Highest && store.FloorTooHigh(c.Floor, q.now):
 		return store.ErrFloor
-	case len(q.Places) > 0 && grant.Mismatch(q.Places[0].Demand, c.Demand):
+	case len(q.Places) > 0 && grant.Mismatch(q.Places[0].Demand, c.Demand, c.AnyLimit):
 		return &store.MismatchError{InUse: q.Places[0].Demand}
 	}
 	last := len(q.Places)

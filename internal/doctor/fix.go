@@ -20,6 +20,7 @@ var fixes = []struct{ scheme, text, fix string }{
 	{"mariadb", "only", "SET GLOBAL read_only = OFF, or name the primary in the URL, or all servers: " +
 		"mariadb://h1,h2/DATABASE"},
 	{"postgres", "lacks", "holdfast schema postgres --user USER | psql DATABASE, as an administrator"},
+	{"postgres", "migrate", "holdfast schema postgres | psql -1 -v ON_ERROR_STOP=1 DATABASE, as the tables' owner"},
 	{"postgres", "create the schema", "holdfast schema postgres --user USER | psql DATABASE, as an administrator"},
 	{"mysql", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},
 	{"mariadb", "schema", "holdfast schema mysql --user USER | mysql DATABASE, as an administrator"},

@@ -94,6 +94,8 @@ func TestCost(t *testing.T) {
 			{"Try", 20, func() { testkit.Join(t, s.store, &hasty, store.Gone) }},
 			{"Keep of one", 60, func() { testkit.Keep(t, s.store, kept[0], store.Held) }},
 			{"Keep of 100", 40 * batch, func() { s.keep(kept) }},
+			{"Detach", 40, func() { testkit.Detach(t, s.store, kept[1], store.ID{1}) }},
+			{"Attach", 40, func() { testkit.Attach(t, s.store, kept[1], store.ID{1}) }},
 			{"Join before another", 10, func() { testkit.Join(t, s.store, &followed, store.Held) }},
 			{"Leave before another", 40, func() {
 				testkit.Join(t, other, &waiter, store.Waiting)

@@ -9,9 +9,11 @@
 //
 // # Requirements
 //
-// The names of the tables and procedures begin with holdfast_. [Open] creates them if the user may. Otherwise the error
-// says what an administrator has to run: `holdfast schema mysql` prints it, with the privileges to grant ([Grants]).
-// The view holdfast_queues shows operators all holders and waiters. A binary log must have the format ROW or MIXED.
+// The names of the tables and procedures begin with holdfast_. [Open] creates them, or migrates those of an earlier
+// version, if the user may. Otherwise the error says what an administrator has to run: `holdfast schema mysql` prints
+// it, with the privileges to grant ([Grants]), which have to be granted again after a migration. Programs of an earlier
+// version refuse tables that were migrated. The view holdfast_queues shows operators all holders and waiters. A binary
+// log must have the format ROW or MIXED.
 //
 // A call that its client has abandoned still waits in the server for the row that it needs. Connections of [Open] have
 // an innodb_lock_wait_timeout of 5 s. Those of a database that is passed to [New] should have one too: the default is
@@ -23,9 +25,10 @@
 // # How it works
 //
 // Each operation is one call of a procedure of the database, and therefore one transaction and one round trip: to
-// acquire, to release, to renew all leases of a client (see package routines). A connection prepares each call at its
-// first use, which takes one more round trip. The isolation level is READ COMMITTED, whatever the default is. A call
-// that the server rolled back after a deadlock or a lock wait timeout is repeated.
+// acquire, to release, to renew all leases of a client, to detach a claim or attach it (see package routines). A
+// connection prepares each call at its first use, which takes one more round trip. The isolation level is READ
+// COMMITTED, whatever the default is. A call that the server rolled back after a deadlock or a lock wait timeout is
+// repeated.
 //
 // The database cannot notify clients of a grant. While claims of a client wait, it polls all of them with one call,
 // every 2 ms at first and every 100 ms later. A holder whose claim an operator broke learns of it from its next

@@ -16,10 +16,9 @@ func (e finalError) Error() string { return string(e) }
 const (
 	errAltered = finalError("the tables or procedures of Holdfast are missing or were altered; " +
 		"`holdfast schema mysql` prints what they should be")
-	errForbidden = finalError("this user may not create the tables of Holdfast: have an administrator run what " +
-		"`holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, DROP, CREATE " +
-		"VIEW, " +
-		"CREATE ROUTINE, ALTER ROUTINE, SELECT, INSERT, UPDATE and DELETE on the database")
+	errForbidden = finalError("this user may not create or migrate the tables of Holdfast: have an administrator " +
+		"run what `holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, DROP, " +
+		"CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, SELECT, INSERT, UPDATE and DELETE on the database")
 )
 
 var errReadOnly = errors.New("the server is read-only, as replicas and former primaries are; name the primary, or all")

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"net"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
@@ -14,9 +15,10 @@ import (
 // Explain is what a store makes of an error.
 var Explain = explain
 
-// Prepare opens a database as a program does that knows this format, and the steps to it.
-func Prepare(ctx context.Context, db *sql.DB, format int, steps ...string) error {
-	return prepare(ctx, &routines.Engine{DB: db, Dialect: routines.Dialect{Format: format}}, steps)
+// Prepare opens a database as a program does that knows this format, and the steps to it after those of this one.
+func Prepare(ctx context.Context, db *sql.DB, format int, next ...string) error {
+	return prepare(ctx, &routines.Engine{DB: db, Dialect: routines.Dialect{Format: format}},
+		append(slices.Clone(migrations), next...))
 }
 
 // Own is New for a database that is not shared, and that is closed with the store, as that of Open is.

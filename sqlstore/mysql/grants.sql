@@ -9,6 +9,7 @@ GRANT EXECUTE ON PROCEDURE holdfast_tidy TO 'app'@'%';
 GRANT EXECUTE ON PROCEDURE holdfast_join TO 'app'@'%';
 GRANT EXECUTE ON PROCEDURE holdfast_keep TO 'app'@'%';
 GRANT EXECUTE ON PROCEDURE holdfast_leave TO 'app'@'%';
+GRANT EXECUTE ON PROCEDURE holdfast_transfer TO 'app'@'%';
 GRANT EXECUTE ON PROCEDURE holdfast_break TO 'app'@'%';
 GRANT EXECUTE ON PROCEDURE holdfast_tend TO 'app'@'%';
 GRANT EXECUTE ON PROCEDURE holdfast_look TO 'app'@'%';

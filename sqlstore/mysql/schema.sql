@@ -1,6 +1,7 @@
--- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 1. Run it in the database that is to keep
+-- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 2. Run it in the database that is to keep
 -- the locks, with the mysql or mariadb client. It may be run again, but not while clients are running: the procedures
--- are missing for a moment.
+-- are missing for a moment. It also migrates tables of an earlier format; programs that know only an earlier one refuse
+-- them from then on. Claims in them stay held. Privileges on the procedures have to be granted again.
 --
 -- Each operation is one call of one procedure, which is one transaction and one round trip. It first locks the slot of
 -- the resource, until the transaction ends. The isolation is READ COMMITTED, so that each statement after it sees
@@ -91,8 +92,9 @@ BEGIN
 	SET p_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 END //
 
--- tidy removes expired claims from a queue, grants the claims that then fit, and counts what is left. A queue that
--- contains a row of a newer format is only counted. The caller has locked the slot.
+-- tidy removes expired claims from a queue, grants the claims that then fit, and counts what is left. A claim fits if its
+-- units, and those of the claims before it, are within its own capacity. p_kind and p_capacity are those of the first
+-- claim. A queue that contains a row of a newer format is only counted. The caller has locked the slot.
 DROP PROCEDURE IF EXISTS holdfast_tidy //
 CREATE PROCEDURE holdfast_tidy(IN p_format INT, IN p_prefix VARBINARY(512), IN p_name VARBINARY(512),
 	IN p_id VARBINARY(64), IN p_now BIGINT, OUT p_total INT, OUT p_held INT, OUT p_used BIGINT, OUT p_earliest BIGINT,
@@ -100,13 +102,13 @@ CREATE PROCEDURE holdfast_tidy(IN p_format INT, IN p_prefix VARBINARY(512), IN p
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 tidy: BEGIN
 	DECLARE v_ahead, v_next, v_seat BIGINT DEFAULT 0;
-	DECLARE v_units, v_capacity INT;
+	DECLARE v_units, v_capacity, v_least INT;
 	DECLARE v_kind VARBINARY(16);
 	counting: LOOP
 		SELECT COUNT(*), COALESCE(SUM(c.state = 'held'), 0), COALESCE(SUM(IF(c.state = 'held', c.units, 0)), 0),
 			MIN(c.deadline), MAX(c.kind), MAX(c.capacity), COALESCE(MAX(c.format), 0), COALESCE(MAX(c.id = p_id), 0),
-			MAX(c.deadline - c.ttl - c.grace)
-			INTO p_total, p_held, p_used, p_earliest, p_kind, p_capacity, p_newest, p_present, v_ahead
+			MAX(c.deadline - c.ttl - c.grace), MIN(c.capacity)
+			INTO p_total, p_held, p_used, p_earliest, p_kind, p_capacity, p_newest, p_present, v_ahead, v_least
 			FROM holdfast_claims c WHERE c.prefix = p_prefix AND c.name = p_name;
 		IF p_total = 0 OR p_newest > p_format THEN
 			LEAVE tidy;
@@ -125,7 +127,7 @@ tidy: BEGIN
 			WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat > v_seat AND c.state = 'waiting'
 			ORDER BY c.seat LIMIT 1;
 		IF v_next IS NULL OR p_used + v_units > v_capacity
-				OR p_held > 0 AND (v_kind <> p_kind OR v_capacity <> p_capacity) THEN
+				OR p_held > 0 AND v_kind <> p_kind THEN
 			LEAVE granting;
 		END IF;
 		SET v_seat = v_next;
@@ -134,6 +136,10 @@ tidy: BEGIN
 			WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat = v_seat;
 		SET p_held = p_held + 1, p_used = p_used + v_units;
 	END WHILE;
+	IF v_least < p_capacity THEN -- claims with any limit have joined
+		SELECT c.capacity INTO p_capacity FROM holdfast_claims c
+			WHERE c.prefix = p_prefix AND c.name = p_name ORDER BY c.seat LIMIT 1;
+	END IF;
 END //
 
 -- Results have these columns: i, the index of the claim in the request; state, empty if it is gone; ticket; ahead, -1 if
@@ -143,10 +149,13 @@ END //
 -- join and leave begin with the most frequent case: no other client uses the resource. What only other cases need is in
 -- blocks of their own. MIN and MAX of the seats are read from the index while the statement is planned, which costs half
 -- as much as EXISTS or COUNT.
+--
+-- p_options is a sum: 1 if a claim joins only if it is held at once, and 2 if it joins although its capacity differs from
+-- that of the first claim. Programs of format 1 know the first only.
 
 DROP PROCEDURE IF EXISTS holdfast_join //
 CREATE PROCEDURE holdfast_join(p_format INT, p_slot INT, p_prefix VARBINARY(512), p_name VARBINARY(512),
-	p_id VARBINARY(64), p_kind VARBINARY(16), p_units INT, p_capacity INT, p_ttl BIGINT, p_grace BIGINT, p_try BOOLEAN,
+	p_id VARBINARY(64), p_kind VARBINARY(16), p_units INT, p_capacity INT, p_ttl BIGINT, p_grace BIGINT, p_options TINYINT,
 	p_floor BIGINT, p_turn INT, p_inbox VARBINARY(64), p_waits MEDIUMBLOB, p_details MEDIUMBLOB)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 joining: BEGIN
@@ -223,13 +232,13 @@ joining: BEGIN
 				SET v_problem = IF(v_mark >= 36028797018963967 OR v_mark > 4102444800000000 AND v_mark > v_now + 86400000000,
 					'mark', 'floor'), v_ticket = v_mark;
 				LEAVE work;
-			ELSEIF v_total > 0 AND (v_kind <> p_kind OR v_capacity <> p_capacity) THEN
+			ELSEIF v_total > 0 AND (v_kind <> p_kind OR v_capacity <> p_capacity AND p_options < 2) THEN
 				SET v_problem = 'mismatch';
 				SET v_place = JSON_OBJECT('kind', CONVERT(v_kind USING utf8mb4), 'capacity', v_capacity + 0);
 				LEAVE work;
 			END IF;
 			SET v_fits = v_fits AND v_held = v_total AND v_used + p_units <= p_capacity, v_ahead = v_total;
-			IF p_try AND NOT v_fits THEN
+			IF p_options IN (1, 3) AND NOT v_fits THEN
 				SELECT JSON_OBJECT('ticket', c.ticket, 'id', CONVERT(c.id USING utf8mb4), 'state', CONVERT(c.state USING utf8mb4),
 					'kind', CONVERT(c.kind USING utf8mb4), 'units', c.units, 'capacity', c.capacity, 'left', c.deadline - v_now,
 					'ttl', c.ttl, 'grace', c.grace, 'age', v_now - c.since, 'turn', c.turn, 'waits', c.waits, 'details', c.details)
@@ -447,6 +456,46 @@ leaving: BEGIN
 	END;
 END //
 
+-- transfer gives the held claim p_from the ID p_to and a new life, unless there is a tombstone for p_to. If p_to is in
+-- the queue, the call is a repetition, and only sets the life. Without p_turn and p_details those of the claim stay, as
+-- for one that is detached from its client.
+DROP PROCEDURE IF EXISTS holdfast_transfer //
+CREATE PROCEDURE holdfast_transfer(p_format INT, p_slot INT, p_prefix VARBINARY(512), p_name VARBINARY(512),
+	p_from VARBINARY(64), p_to VARBINARY(64), p_ttl BIGINT, p_grace BIGINT, p_inbox VARBINARY(64), p_waits MEDIUMBLOB,
+	p_turn INT, p_details MEDIUMBLOB)
+	MODIFIES SQL DATA SQL SECURITY INVOKER
+BEGIN
+	DECLARE v_problem, v_kind VARBINARY(16) DEFAULT '';
+	DECLARE v_id VARBINARY(64) DEFAULT p_to;
+	DECLARE v_now, v_used, v_earliest, v_buried BIGINT;
+	DECLARE v_ticket BIGINT DEFAULT 0;
+	DECLARE v_format, v_total, v_held, v_capacity, v_newest INT DEFAULT 0;
+	DECLARE v_present BOOLEAN;
+	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
+	CALL holdfast_begin(p_slot, v_format, v_now);
+	IF v_format <= p_format THEN
+		CALL holdfast_tidy(p_format, p_prefix, p_name, p_to, v_now,
+			v_total, v_held, v_used, v_earliest, v_kind, v_capacity, v_newest, v_present);
+	END IF;
+	IF GREATEST(v_format, v_newest) > p_format THEN
+		SET v_problem = 'format';
+	ELSE
+		SELECT COALESCE(MAX(b.deadline), 0) INTO v_buried FROM holdfast_tombstones b WHERE b.id = p_to;
+		IF NOT v_present AND v_buried <= v_now THEN
+			SET v_id = p_from;
+		END IF;
+		SELECT COALESCE(MAX(c.ticket), 0) INTO v_ticket FROM holdfast_claims c
+			WHERE c.prefix = p_prefix AND c.name = p_name AND c.id = v_id AND c.state = 'held';
+		UPDATE holdfast_claims c SET c.id = p_to, c.deadline = v_now + p_ttl + p_grace, c.ttl = p_ttl, c.grace = p_grace,
+				c.inbox = p_inbox, c.waits = CONVERT(p_waits USING utf8mb4), c.turn = COALESCE(p_turn, c.turn),
+				c.details = COALESCE(CONVERT(p_details USING utf8mb4), c.details)
+			WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat IN (0, v_ticket) AND c.ticket = v_ticket AND c.id = v_id;
+	END IF;
+	COMMIT AND NO CHAIN NO RELEASE;
+	SELECT 0 AS i, IF(v_ticket > 0, 'held', '') AS state, v_ticket AS ticket, -1 AS ahead, 0 AS opens,
+		v_problem AS problem, '' AS place;
+END //
+
 DROP PROCEDURE IF EXISTS holdfast_break //
 CREATE PROCEDURE holdfast_break(p_format INT, p_slot INT, p_prefix VARBINARY(512), p_name VARBINARY(512),
 	p_ticket BIGINT)
@@ -517,9 +566,8 @@ BEGIN
 				AND c.id = r.id
 			LEFT JOIN (SELECT l.name, CASE WHEN MAX(l.format) > p_format THEN 'format' WHEN MIN(l.deadline) <= v_now
 						OR MAX(l.deadline - l.ttl - l.grace) > v_now
-						OR SUM(IF(l.state = 'held', l.units, 0)) + (SELECT w.units FROM holdfast_claims w
+						OR SUM(IF(l.state = 'held', l.units, 0)) <= (SELECT w.capacity - w.units FROM holdfast_claims w
 							WHERE w.prefix = p_prefix AND w.name = l.name AND w.state = 'waiting' ORDER BY w.seat LIMIT 1)
-							<= MAX(l.capacity)
 					THEN 'untidy' END AS problem
 				FROM (SELECT DISTINCT CAST(j.name AS BINARY) AS name FROM JSON_TABLE(v_claims, '$[*]'
 					COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name')) j) n
@@ -560,9 +608,12 @@ END //
 
 INSERT INTO holdfast_meta (identity) VALUES (UUID()) ON DUPLICATE KEY UPDATE one = 1 //
 
--- Last: clients take the schema for complete once there are slots.
+-- Last: clients take the schema for complete once there are slots of this format, and programs of an earlier format
+-- refuse it from then on.
 INSERT IGNORE INTO holdfast_slots (slot, mark, format)
 	WITH RECURSIVE numbers (slot) AS (SELECT 0 UNION ALL SELECT slot + 1 FROM numbers WHERE slot < 255)
-	SELECT slot, 0, 1 FROM numbers //
+	SELECT slot, 0, 2 FROM numbers //
+
+UPDATE holdfast_slots SET format = 2 WHERE format < 2 //
 
 DELIMITER ;

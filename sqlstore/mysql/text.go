@@ -8,7 +8,7 @@ import (
 )
 
 // format is the version of the tables and procedures that this program knows.
-const format = 1
+const format = 2
 
 //go:embed schema.sql
 var schema string
@@ -16,7 +16,8 @@ var schema string
 //go:embed grants.sql
 var grants string
 
-// Schema returns the SQL that creates the tables and procedures, for the mysql and mariadb clients.
+// Schema returns the SQL that creates the tables and procedures, or migrates them from an earlier format, for the mysql
+// and mariadb clients.
 func Schema() string { return schema }
 
 // Grants returns the SQL that grants a user named app the least privileges that it needs, once the tables exist.
@@ -45,14 +46,15 @@ const place = `CAST(JSON_OBJECT('ticket', ticket, 'id', CONVERT(id USING utf8mb4
 	'details', details) AS BINARY)`
 
 var text = routines.Text{
-	Join:    "CALL holdfast_join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	Keep:    "CALL holdfast_keep(?, ?, ?, ?, ?)",
-	Leave:   "CALL holdfast_leave(?, ?, ?, ?, ?, ?, ?)",
-	Break:   "CALL holdfast_break(?, ?, ?, ?, ?)",
-	Tend:    "CALL holdfast_tend(?, ?, ?, ?)",
-	Look:    "CALL holdfast_look(?, ?, ?, ?)",
-	Expired: "CALL holdfast_expired(?)",
-	Queue:   "SELECT " + place + " FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
+	Join:     "CALL holdfast_join(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? + 2 * ?, ?, ?, ?, ?, ?)",
+	Keep:     "CALL holdfast_keep(?, ?, ?, ?, ?)",
+	Leave:    "CALL holdfast_leave(?, ?, ?, ?, ?, ?, ?)",
+	Break:    "CALL holdfast_break(?, ?, ?, ?, ?)",
+	Transfer: "CALL holdfast_transfer(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	Tend:     "CALL holdfast_tend(?, ?, ?, ?)",
+	Look:     "CALL holdfast_look(?, ?, ?, ?)",
+	Expired:  "CALL holdfast_expired(?)",
+	Queue:    "SELECT " + place + " FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat",
 	Names: `SELECT DISTINCT name FROM holdfast_claims WHERE prefix = ? AND LOCATE(?, name) = 1 AND deadline > ` +
 		clock,
 	Page: "SELECT name, format, " + place + ` FROM holdfast_claims

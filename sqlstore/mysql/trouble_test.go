@@ -88,6 +88,14 @@ func tour(ctx context.Context, s store.Store) (err error) {
 	join(&hasty, store.Gone)
 	err = cmp.Or(err, s.Leave(ctx, ghost)) // its Join may still come
 	keep(holder, store.Held)
+	heir := claim("tour")
+	_, e := s.(store.Detacher).Detach(ctx, holder, store.ID{1}, time.Minute)
+	err = cmp.Or(err, e)
+	status, e := s.(store.Detacher).Attach(ctx, heir, store.ID{1})
+	if e == nil && status.State != store.Held {
+		e = fmt.Errorf("it is %v when it is attached", status.State)
+	}
+	err = cmp.Or(err, e)
 	line, e := s.Queue(ctx, "tour")
 	if err = cmp.Or(err, e); err == nil && len(line.Entries) != 2 {
 		err = fmt.Errorf("the line is %+v", line)
@@ -273,7 +281,7 @@ func TestNewerTables(t *testing.T) {
 	h := newHarness(t)
 	s := h.open(t)
 	held := testkit.Held(t, s, claim("held"))
-	h.exec(t, "UPDATE holdfast_slots SET format = 2")
+	h.exec(t, "UPDATE holdfast_slots SET format = 3")
 	if err := h.openOnce(); !errors.Is(err, store.ErrFormat) {
 		t.Errorf("Open: %v", err)
 	}
@@ -487,7 +495,7 @@ func TestLockWaitTimeout(t *testing.T) {
 	s := h.open(t)
 	blocker, err := h.db.BeginTx(t.Context(), nil)
 	testkit.Must(t, err)
-	_, err = blocker.Exec("UPDATE locks.holdfast_slots SET format = 1 + format - format")
+	_, err = blocker.Exec("UPDATE locks.holdfast_slots SET mark = 1 + mark - mark")
 	testkit.Must(t, err)
 	_, err = blocker.Exec("SELECT * FROM locks.holdfast_slots FOR UPDATE")
 	testkit.Must(t, err)

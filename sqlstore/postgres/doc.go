@@ -8,18 +8,20 @@
 //
 // # Requirements
 //
-// The tables and functions are in the schema holdfast. [Open] creates them if the user may. Otherwise the error says
-// what an administrator has to run: `holdfast schema postgres` prints it. After that the user needs USAGE on the
-// schema; SELECT, INSERT, UPDATE and DELETE on holdfast.claims; SELECT, INSERT and DELETE on holdfast.tombstones;
-// SELECT and UPDATE on holdfast.slots and holdfast.meta; and EXECUTE on the functions, where it was revoked from PUBLIC
-// ([Grants]). The view holdfast.queues shows operators all holders and waiters.
+// The tables and functions are in the schema holdfast. [Open] creates them, or migrates those of an earlier version, if
+// the user may. Otherwise the error says what an administrator has to run: `holdfast schema postgres` prints it. After
+// that the user needs USAGE on the schema; SELECT, INSERT, UPDATE and DELETE on holdfast.claims; SELECT, INSERT and
+// DELETE on holdfast.tombstones; SELECT and UPDATE on holdfast.slots and holdfast.meta; and EXECUTE on the functions,
+// where it was revoked from PUBLIC ([Grants]). Programs of an earlier version refuse tables that were migrated. The
+// view holdfast.queues shows operators all holders and waiters.
 //
 // # How it works
 //
 // Each operation is one call of a function of the database, and therefore one transaction and one round trip: to
-// acquire, to release, to renew all leases of a client (see package routines). It is correct at every isolation level
-// that the database may have as its default; only READ COMMITTED needs no retries. No statement stays prepared after
-// its transaction, so a pooler such as PgBouncer may be between, also in transaction mode.
+// acquire, to release, to renew all leases of a client, to detach a claim or attach it (see package routines). It is
+// correct at every isolation level that the database may have as its default; only READ COMMITTED needs no retries. No
+// statement stays prepared after its transaction, so a pooler such as PgBouncer may be between, also in transaction
+// mode.
 //
 // Keeping, polling and leaving read the front of a queue: its holders and the first waiter. Joining reads the whole
 // queue, which takes milliseconds with 10,000 waiters.

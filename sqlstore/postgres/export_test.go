@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"slices"
 )
 
 // Through has the store connect to this address instead of the one in its URL.
@@ -42,8 +43,10 @@ func ThroughWithoutCancel(address string) Option {
 	}
 }
 
-// Migrations has the store bring the tables to a newer format.
-func Migrations(migrations ...string) Option { return func(s *settings) { s.migrations = migrations } }
+// Migrations has the store bring the tables to a newer format, by steps that follow those that it has.
+func Migrations(next ...string) Option {
+	return func(s *settings) { s.migrations = append(slices.Clone(s.migrations), next...) }
+}
 
 // Trusting has the store open without a check of the user's privileges.
 func Trusting() Option { return func(s *settings) { s.trusting = true } }

@@ -106,7 +106,7 @@ func (h *harness) PlantNewer(name string) error {
 	defer s.Close()
 	_, err = h.db.Exec(`INSERT INTO holdfast.claims (prefix, name, seat, slot, ticket, id, state, kind, units, capacity,
 		deadline, ttl, grace, since, turn, inbox, waits, details, format)
-		VALUES ('', $1, 7, 0, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', 2)`,
+		VALUES ('', $1, 7, 0, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', 3)`,
 		name)
 	return err
 }

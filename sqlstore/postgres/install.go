@@ -15,8 +15,8 @@ const creating = 0x686f6c6466617374 // "holdfast"
 
 // migrations are scripts from one format of the tables and functions to the next: the first from format 1 to 2, the
 // last to the format that this program knows. Each must update the format of all slots, which makes older programs
-// refuse the tables from then on.
-var migrations []string
+// refuse the tables from then on. From format 1 to 2 only functions have changed, which the schema replaces.
+var migrations = []string{schema}
 
 // prepare checks the server, and creates or migrates the tables.
 func (e *engine) prepare(ctx context.Context) error {
@@ -74,7 +74,9 @@ func (e *engine) inspect(ctx context.Context) (f finding, err error) {
 
 // create creates the tables, unless another client does so first.
 func (e *engine) create(ctx context.Context) error {
-	err := e.run(ctx, schema)
+	err := e.run(ctx, `DO $$ BEGIN IF to_regclass('holdfast.slots') IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '40001'; END IF; END $$;
+		`+schema)
 	if err == nil {
 		return nil
 	}
@@ -121,6 +123,10 @@ func (e *engine) migrate(ctx context.Context) error {
 		}
 		err = e.run(ctx, fmt.Sprintf("DO $$ BEGIN IF (SELECT max(format) FROM holdfast.slots) <> %d THEN "+
 			"RAISE EXCEPTION USING ERRCODE = '40001'; END IF; END $$;\n", written)+e.migrations[written-1])
+		if isForbidden(err) {
+			return finalError(fmt.Sprintf("the tables have format %d, this program needs format %d, and this user may "+
+				"not migrate them: have their owner run what `holdfast schema postgres` prints", written, e.Format))
+		}
 		if err != nil && !isRolledBack(err) {
 			return errors.Join(errors.New("the tables could not be brought to the newest format"), err)
 		}

@@ -73,7 +73,7 @@ func TestInstallAtOnce(t *testing.T) {
 
 			migration := postgres.Migrations(
 				`CREATE TABLE holdfast.made (n integer); INSERT INTO holdfast.made VALUES (1);
-				UPDATE holdfast.slots SET format = 2`,
+				UPDATE holdfast.slots SET format = 3`,
 			)
 			news := openAtOnce(t, url, migration)
 			if n := scalar(t, db, "SELECT count(*) FROM holdfast.made"); n != "1" {
@@ -99,7 +99,7 @@ func TestInstallAtOnce(t *testing.T) {
 					t.Errorf("%s of an older program: %v", name, err)
 				}
 			}
-			statement(t, db, "SELECT holdfast.expired(1)") // as an older program sweeps
+			statement(t, db, "SELECT holdfast.expired(2)") // as an older program sweeps
 			if after := allRows(t, db); after != before {
 				t.Errorf("an older program has changed\n%s\nto\n%s", before, after)
 			}
@@ -107,22 +107,24 @@ func TestInstallAtOnce(t *testing.T) {
 	}
 }
 
+// described selects all that Open creates, as text.
+const described = `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+	SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace
+	UNION ALL SELECT concat(c.relname, ' ', c.relkind, ' ', c.reloptions, ' ', a.attnum, ' ', a.attname, ' ',
+			format_type(a.atttypid, a.atttypmod), ' ', a.attnotnull, ' ', a.attcollation::regcollation, ' ',
+			pg_get_expr(d.adbin, d.adrelid))
+		FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+		LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+	WHERE c.relnamespace = 'holdfast'::regnamespace
+	UNION ALL SELECT concat(k.conname, ' ', pg_get_constraintdef(k.oid)) FROM pg_constraint k
+		WHERE k.connamespace = 'holdfast'::regnamespace
+	UNION ALL SELECT concat(v.viewname, ' ', v.definition) FROM pg_views v WHERE v.schemaname = 'holdfast'
+	UNION ALL SELECT concat('slots ', slot, ' ', mark, ' ', format) FROM holdfast.slots) AS all_of_it (line)`
+
 // TestSchemaByHand: what Schema returns is what Open creates, and Open finds nothing to do after it.
 func TestSchemaByHand(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
-	const described = `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
-		SELECT pg_get_functiondef(p.oid) FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace
-		UNION ALL SELECT concat(c.relname, ' ', c.relkind, ' ', c.reloptions, ' ', a.attnum, ' ', a.attname, ' ',
-				format_type(a.atttypid, a.atttypmod), ' ', a.attnotnull, ' ', a.attcollation::regcollation, ' ',
-				pg_get_expr(d.adbin, d.adrelid))
-			FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
-			LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
-		WHERE c.relnamespace = 'holdfast'::regnamespace
-		UNION ALL SELECT concat(k.conname, ' ', pg_get_constraintdef(k.oid)) FROM pg_constraint k
-			WHERE k.connamespace = 'holdfast'::regnamespace
-		UNION ALL SELECT concat(v.viewname, ' ', v.definition) FROM pg_views v WHERE v.schemaname = 'holdfast'
-		UNION ALL SELECT concat('slots ', slot, ' ', mark, ' ', format) FROM holdfast.slots) AS all_of_it (line)`
 	url, byHand := database(t, server, "by_hand")
 	statement(t, byHand, postgres.Schema())
 	identity := scalar(t, byHand, "SELECT identity FROM holdfast.meta")

@@ -118,6 +118,8 @@ func TestPlans(t *testing.T) {
 		{"leave as a waiter", leaving("c8000", 8000), "line", 50},
 		{"look", strings.Replace(find(t, "w looks").call, "2)", "7000)", 1), "line", 50},
 		{"keep the holder", ticket(keeping("c1", all), 1), "line", 50},
+		{"detach", transferring("c1", "d", "NULL, NULL"), "line", 50},
+		{"attach", transferring("d", "c1", "1, '{}'"), "line", 50},
 		{"hand over", leaving("c1", 1), "line", 50},
 	}
 	old := newPlanned(t, url)

@@ -96,7 +96,7 @@ const all = 1000
 
 func joining(id string, units int, try bool) string {
 	return fmt.Sprintf(
-		`SELECT * FROM holdfast.join(1, 0, '', $1, '%s', 'lock', %d, %d, 60000000, 0, %v, 0, 0, '', '', '{}')`,
+		`SELECT * FROM holdfast.join(2, 0, '', $1, '%s', 'lock', %d, %d, 60000000, 0, %v, 0, 0, '', '', '{}')`,
 		id,
 		units,
 		all,
@@ -106,7 +106,7 @@ func joining(id string, units int, try bool) string {
 
 func keeping(id string, units int) string {
 	return fmt.Sprintf(
-		`SELECT * FROM holdfast.keep(1, '', '', json_build_array(json_build_object('i', 0, 'slot', 0, 'name',
+		`SELECT * FROM holdfast.keep(2, '', '', json_build_array(json_build_object('i', 0, 'slot', 0, 'name',
 		$1::text, 'id', '%s', 'ticket', 0, 'units', %d, 'ttl', 60000000, 'grace', 0, 'turn', 0, 'waits', '', 'owner', 0)),
 		'["{}"]')`,
 		id,
@@ -115,7 +115,12 @@ func keeping(id string, units int) string {
 }
 
 func leaving(id string, ticket int) string {
-	return fmt.Sprintf(`SELECT * FROM holdfast.leave(1, 0, '', $1, '%s', %d, 60000000)`, id, ticket)
+	return fmt.Sprintf(`SELECT * FROM holdfast.leave(2, 0, '', $1, '%s', %d, 60000000)`, id, ticket)
+}
+
+func transferring(from, to, whose string) string {
+	return fmt.Sprintf(`SELECT * FROM holdfast.transfer(2, 0, '', $1, '%s', '%s', 60000000, 0, '', '', %s)`, from, to,
+		whose)
 }
 
 // In the lines of these schedules a holder h has ticket 1, and a waiter w ticket 2. The others are x and y.
@@ -130,9 +135,12 @@ var operations = []operation{
 	{name: "h leaves", call: leaving("h", 1)},
 	{name: "w leaves", call: leaving("w", 2)},
 	{name: "x leaves unjoined", call: leaving("x", 0)},
-	{name: "h is broken", call: `SELECT * FROM holdfast.break(1, 0, '', $1, 1)`},
-	{name: "the line is tended", call: `SELECT * FROM holdfast.tend(1, 0, '', $1)`},
-	{name: "w looks", reads: true, call: `SELECT * FROM holdfast.look(1, '',
+	{name: "h is broken", call: `SELECT * FROM holdfast.break(2, 0, '', $1, 1)`},
+	{name: "h is detached", call: transferring("h", "d", "NULL, NULL")},
+	{name: "x attaches h", call: transferring("h", "x", "1, '{}'")},
+	{name: "y attaches h", call: transferring("h", "y", "1, '{}'")},
+	{name: "the line is tended", call: `SELECT * FROM holdfast.tend(2, 0, '', $1)`},
+	{name: "w looks", reads: true, call: `SELECT * FROM holdfast.look(2, '',
 		json_build_array(json_build_object('i', 0, 'name', $1::text, 'id', 'w', 'ticket', 2)), true)`},
 }
 
@@ -284,7 +292,7 @@ const inOneStatement = `
 CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text,
 	p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
-	p_inbox text, p_waits text, p_details text,
+	p_inbox text, p_waits text, p_details text, p_any boolean DEFAULT false,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text,
 		OUT place text)
 	LANGUAGE sql VOLATILE AS $$

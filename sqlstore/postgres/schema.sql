@@ -1,4 +1,6 @@
--- The tables and functions of Holdfast in a PostgreSQL database, format 1.
+-- The tables and functions of Holdfast in a PostgreSQL database, format 2. Run it as one transaction. It also migrates
+-- tables of an earlier format, as their owner; programs that know only an earlier one refuse them from then on. Claims
+-- in them stay held.
 --
 -- Each operation is one call of one function, and so one transaction and one round trip. Its first statement updates the
 -- slot of the resource, which locks it until the transaction ends: the statements after it see everything that earlier
@@ -11,24 +13,33 @@
 -- They allow no sequential scan: plans are kept as long as a connection, and may have been made when the tables were
 -- small. (SELECT … LIMIT 1) IS NULL replaces NOT EXISTS, which may be planned as a join with the whole queue.
 
-CREATE SCHEMA holdfast;
+DO $$ BEGIN
+	IF to_regnamespace('holdfast') IS NULL THEN -- IF NOT EXISTS would need CREATE on the database also for a migration
+		CREATE SCHEMA holdfast;
+	ELSIF to_regclass('holdfast.slots') IS NOT NULL THEN
+		IF (SELECT max(format) FROM holdfast.slots) > 2 THEN
+			RAISE 'the tables of Holdfast have a newer format than 2';
+		END IF;
+		LOCK TABLE holdfast.slots IN SHARE ROW EXCLUSIVE MODE; -- no call of an earlier version is under way
+	END IF;
+END $$;
 
-CREATE TABLE holdfast.meta (
+CREATE TABLE IF NOT EXISTS holdfast.meta (
 	one      boolean PRIMARY KEY DEFAULT true CHECK (one),
 	identity text    NOT NULL DEFAULT gen_random_uuid()::text, -- a random name of these tables
 	swept    bigint  NOT NULL DEFAULT 0                        -- when expired claims were last searched for
 );
-INSERT INTO holdfast.meta DEFAULT VALUES;
+INSERT INTO holdfast.meta DEFAULT VALUES ON CONFLICT DO NOTHING;
 
 -- Slots serialise resources and draw their tickets. Names are spread over them by a hash.
-CREATE TABLE holdfast.slots (
+CREATE TABLE IF NOT EXISTS holdfast.slots (
 	slot   integer PRIMARY KEY,
 	mark   bigint  NOT NULL, -- the highest ticket ever drawn here
 	format integer NOT NULL  -- of all tables and functions. A program that knows only a smaller one touches nothing.
 ) WITH (fillfactor = 10);    -- updates stay in their page and touch no index
-INSERT INTO holdfast.slots SELECT slot, 0, 1 FROM generate_series(0, 255) AS slot;
+INSERT INTO holdfast.slots SELECT slot, 0, 2 FROM generate_series(0, 255) AS slot ON CONFLICT DO NOTHING;
 
-CREATE TABLE holdfast.claims (
+CREATE TABLE IF NOT EXISTS holdfast.claims (
 	prefix   text     COLLATE "C" NOT NULL,
 	name     text     COLLATE "C" NOT NULL,
 	seat     bigint   NOT NULL, -- orders the queue. An exclusive holder has seat 0, which exists once.
@@ -53,7 +64,7 @@ CREATE TABLE holdfast.claims (
 ) WITH (fillfactor = 50);
 
 -- Claims that were left before their join was acknowledged. A late join of such a claim must fail.
-CREATE TABLE holdfast.tombstones (
+CREATE TABLE IF NOT EXISTS holdfast.tombstones (
 	id       text   COLLATE "C" PRIMARY KEY,
 	prefix   text   COLLATE "C" NOT NULL,
 	name     text   COLLATE "C" NOT NULL,
@@ -61,22 +72,22 @@ CREATE TABLE holdfast.tombstones (
 );
 
 -- For operators.
-CREATE VIEW holdfast.queues AS
+CREATE OR REPLACE VIEW holdfast.queues AS
 	SELECT prefix, name, state, kind, units, capacity, ticket, details::json ->> 'label' AS label,
 		details::json ->> 'host' AS host, details::json ->> 'pid' AS pid, details::json ->> 'id' AS owner,
 		to_timestamp(since / 1000000.0) AS since, to_timestamp(deadline / 1000000.0) AS deadline
 	FROM holdfast.claims ORDER BY prefix, name, seat;
 
-CREATE FUNCTION holdfast.clock() RETURNS bigint LANGUAGE sql VOLATILE
+CREATE OR REPLACE FUNCTION holdfast.clock() RETURNS bigint LANGUAGE sql VOLATILE
 AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- too_high reports whether a mark was set by hand.
-CREATE FUNCTION holdfast.too_high(p_mark bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION holdfast.too_high(p_mark bigint) RETURNS boolean LANGUAGE sql VOLATILE AS $$
 	SELECT p_mark >= 36028797018963967 OR p_mark > 4102444800000000 AND p_mark > holdfast.clock() + 86400000000
 $$;
 
 -- lock_slot locks a slot, and returns the format of the tables.
-CREATE FUNCTION holdfast.lock_slot(p_slot integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION holdfast.lock_slot(p_slot integer) RETURNS integer LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	v_format integer;
 BEGIN
@@ -85,7 +96,7 @@ BEGIN
 END $$;
 
 -- place describes a claim in JSON.
-CREATE FUNCTION holdfast.place(c holdfast.claims, p_now bigint) RETURNS text LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION holdfast.place(c holdfast.claims, p_now bigint) RETURNS text LANGUAGE sql VOLATILE AS $$
 	SELECT json_build_object('ticket', c.ticket, 'id', c.id, 'state', c.state, 'kind', c.kind, 'units', c.units,
 		'capacity', c.capacity, 'left', c.deadline - p_now, 'ttl', c.ttl, 'grace', c.grace, 'age', p_now - c.since,
 		'turn', c.turn, 'waits', c.waits, 'details', c.details)::text
@@ -95,7 +106,7 @@ $$;
 -- due is true if a claim has expired, or would expire later than its ttl allows, as after a clock was set back, or if
 -- nothing is ahead of the waiting claim, as after a holder was deleted by hand. earliest is the first deadline of all
 -- claims read, ahead that of the claims ahead of the waiting claim, and waiter the seat of the waiting claim.
-CREATE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint, OUT newest integer,
+CREATE OR REPLACE FUNCTION holdfast.front(p_prefix text, p_name text, p_now bigint, p_before bigint, OUT newest integer,
 	OUT earliest bigint, OUT ahead bigint, OUT due boolean, OUT waits boolean, OUT waiter bigint)
 	LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -118,15 +129,14 @@ BEGIN
 	END LOOP;
 END $$;
 
--- advance removes expired claims from the front of a queue, and grants the claims that then fit. The caller has locked
--- the slot.
-CREATE FUNCTION holdfast.advance(p_format integer, p_prefix text, p_name text, p_now bigint,
+-- advance removes expired claims from the front of a queue, and grants the claims that then fit: a claim fits if its
+-- units, and those of the claims before it, are within its own capacity. The caller has locked the slot.
+CREATE OR REPLACE FUNCTION holdfast.advance(p_format integer, p_prefix text, p_name text, p_now bigint,
 	OUT held integer, OUT used bigint) LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-	c          holdfast.claims;
-	v_kind     text;
-	v_capacity integer;
-	v_mended   boolean := false;
+	c        holdfast.claims;
+	v_kind   text;
+	v_mended boolean := false;
 BEGIN
 	held := 0; used := 0;
 	FOR c IN SELECT l.* FROM holdfast.claims l WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat LOOP
@@ -142,7 +152,7 @@ BEGIN
 			v_mended := true;
 		END IF;
 		IF c.state = 'waiting' THEN
-			EXIT WHEN used + c.units > c.capacity OR held > 0 AND (c.kind <> v_kind OR c.capacity <> v_capacity);
+			EXIT WHEN used + c.units > c.capacity OR held > 0 AND c.kind <> v_kind;
 			UPDATE holdfast.claims l SET state = 'held', since = p_now,
 				seat = CASE WHEN l.kind = 'lock' AND l.units = l.capacity THEN 0 ELSE l.ticket END
 				WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = c.seat;
@@ -152,23 +162,25 @@ BEGIN
 		END IF;
 		held := held + 1;
 		used := used + c.units;
-		v_kind := c.kind; v_capacity := c.capacity;
+		v_kind := c.kind;
 	END LOOP;
 END $$;
 
 -- tidy removes all expired claims from a queue, grants the claims that then fit, and counts what is left. A queue that
--- contains a row of a newer format is only counted. It reads the whole queue. The caller has locked the slot.
-CREATE FUNCTION holdfast.tidy(p_format integer, p_prefix text, p_name text, p_id text, p_now bigint,
+-- contains a row of a newer format is only counted. kind and capacity are those of the first claim. It reads the whole
+-- queue. The caller has locked the slot.
+CREATE OR REPLACE FUNCTION holdfast.tidy(p_format integer, p_prefix text, p_name text, p_id text, p_now bigint,
 	OUT total integer, OUT held integer, OUT used bigint, OUT earliest bigint, OUT kind text, OUT capacity integer,
 	OUT newest integer, OUT present boolean) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_variable
 DECLARE
 	v_ahead bigint;
+	v_least integer;
 BEGIN
 	LOOP
-		SELECT count(*), min(c.deadline), max(c.kind), max(c.capacity), coalesce(max(c.format), 0),
+		SELECT count(*), min(c.deadline), max(c.kind), max(c.capacity), min(c.capacity), coalesce(max(c.format), 0),
 			coalesce(bool_or(c.id = p_id), false), max(c.deadline - c.ttl - c.grace)
-			INTO total, earliest, kind, capacity, newest, present, v_ahead
+			INTO total, earliest, kind, capacity, v_least, newest, present, v_ahead
 			FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name;
 		IF total = 0 OR newest > p_format THEN
 			RETURN;
@@ -182,16 +194,23 @@ BEGIN
 		DELETE FROM holdfast.claims c WHERE c.prefix = p_prefix AND c.name = p_name AND c.deadline <= p_now;
 	END LOOP;
 	SELECT a.held, a.used INTO held, used FROM holdfast.advance(p_format, p_prefix, p_name, p_now) a;
+	IF v_least < capacity THEN -- claims with any limit have joined
+		SELECT c.capacity INTO capacity FROM holdfast.claims c
+			WHERE c.prefix = p_prefix AND c.name = p_name ORDER BY c.seat LIMIT 1;
+	END IF;
 END $$;
 
 -- Results have these columns: i, the index of the claim in the request; state, empty if it is gone; ticket; ahead, -1 if
 -- it was not counted; opens, the time until something ahead can expire, or 0; problem, empty if there is none; and place,
 -- JSON of a claim that blocks this one. NULL stands for 0, -1 or empty.
 
--- join and leave begin with the most frequent case: no other client uses the resource.
-CREATE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
+-- join and leave begin with the most frequent case: no other client uses the resource. p_any is whether a claim joins
+-- although its capacity differs from that of the first claim. Programs of format 1 call join without it.
+DROP FUNCTION IF EXISTS holdfast.join(integer, integer, text, text, text, text, integer, integer, bigint, bigint, boolean,
+	bigint, integer, text, text, text);
+CREATE OR REPLACE FUNCTION holdfast.join(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_kind text,
 	p_units integer, p_capacity integer, p_ttl bigint, p_grace bigint, p_try boolean, p_floor bigint, p_turn integer,
-	p_inbox text, p_waits text, p_details text,
+	p_inbox text, p_waits text, p_details text, p_any boolean DEFAULT false,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
 	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
 	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -244,7 +263,7 @@ BEGIN
 	ELSIF v_mark <= p_floor THEN
 		problem := 'floor';
 		RETURN;
-	ELSIF v_line.kind <> p_kind OR v_line.capacity <> p_capacity THEN
+	ELSIF v_line.kind <> p_kind OR v_line.capacity <> p_capacity AND NOT p_any THEN
 		problem := 'mismatch';
 		place := json_build_object('kind', v_line.kind, 'capacity', v_line.capacity)::text;
 		RETURN;
@@ -267,11 +286,11 @@ BEGIN
 END $$;
 
 -- left_until returns the time until a deadline, at least 1, or 0 if there is none.
-CREATE FUNCTION holdfast.left_until(p_deadline bigint, p_now bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
+CREATE OR REPLACE FUNCTION holdfast.left_until(p_deadline bigint, p_now bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
 AS $$ SELECT CASE WHEN p_deadline IS NULL THEN 0 ELSE greatest(p_deadline - p_now, 1) END $$;
 
 -- opens returns the time until something ahead of a waiting claim can expire, or 0.
-CREATE FUNCTION holdfast.opens(p_claim holdfast.claims, p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+CREATE OR REPLACE FUNCTION holdfast.opens(p_claim holdfast.claims, p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
 	SELECT CASE WHEN p_claim.state = 'waiting' THEN (SELECT holdfast.left_until(f.earliest, p_now)
 		FROM holdfast.front(p_claim.prefix, p_claim.name, p_now, p_claim.seat) f) ELSE 0 END
 $$;
@@ -279,7 +298,7 @@ $$;
 -- find finds a claim in its queue. If its client does not know its ticket, it is searched for in the whole queue. It must
 -- be STABLE: look calls it without a lock, and a claim that is granted between two statements would be found at neither
 -- seat.
-CREATE FUNCTION holdfast.find(p_prefix text, p_name text, p_id text, p_ticket bigint) RETURNS holdfast.claims
+CREATE OR REPLACE FUNCTION holdfast.find(p_prefix text, p_name text, p_id text, p_ticket bigint) RETURNS holdfast.claims
 	LANGUAGE plpgsql STABLE AS $$
 DECLARE
 	c holdfast.claims;
@@ -298,7 +317,7 @@ END $$;
 
 -- keep takes claims as a JSON array of objects with i, slot, name, id, units, ticket, ttl, grace, turn, waits, and the
 -- index of their owner among the owners, a JSON array of texts.
-CREATE FUNCTION holdfast.keep(p_format integer, p_prefix text, p_inbox text, p_claims json, p_owners json)
+CREATE OR REPLACE FUNCTION holdfast.keep(p_format integer, p_prefix text, p_inbox text, p_claims json, p_owners json)
 	RETURNS TABLE (i integer, state text, ticket bigint, ahead integer, opens bigint, problem text, place text)
 	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
 	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -387,7 +406,7 @@ BEGIN
 	END LOOP;
 END $$;
 
-CREATE FUNCTION holdfast.leave(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_ticket bigint,
+CREATE OR REPLACE FUNCTION holdfast.leave(p_format integer, p_slot integer, p_prefix text, p_name text, p_id text, p_ticket bigint,
 	p_ttl bigint,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
 	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
@@ -428,7 +447,53 @@ BEGIN
 	END IF;
 END $$;
 
-CREATE FUNCTION holdfast.break(p_format integer, p_slot integer, p_prefix text, p_name text, p_ticket bigint,
+-- transfer gives the held claim p_from the ID p_to and a new life, unless there is a tombstone for p_to. If p_to is in
+-- the queue, the call is a repetition, and only sets the life. Without p_turn and p_details those of the claim stay, as
+-- for one that is detached from its client.
+CREATE OR REPLACE FUNCTION holdfast.transfer(p_format integer, p_slot integer, p_prefix text, p_name text, p_from text,
+	p_to text, p_ttl bigint, p_grace bigint, p_inbox text, p_waits text, p_turn integer, p_details text,
+	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
+	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
+	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_variable
+DECLARE
+	v_format integer;
+	v_now    bigint;
+	v_front  record;
+	v_id     text;
+	v_seat   bigint;
+	c        record;
+BEGIN
+	UPDATE holdfast.slots s SET mark = s.mark WHERE s.slot = p_slot
+		RETURNING s.format, holdfast.clock() INTO STRICT v_format, v_now;
+	v_front := holdfast.front(p_prefix, p_name, v_now, NULL);
+	IF greatest(v_format, v_front.newest) > p_format THEN
+		problem := 'format';
+		RETURN;
+	END IF;
+	IF v_front.due THEN
+		PERFORM holdfast.advance(p_format, p_prefix, p_name, v_now);
+	END IF;
+	FOR c IN SELECT l.seat, l.ticket, l.id, l.state FROM holdfast.claims l
+		WHERE l.prefix = p_prefix AND l.name = p_name ORDER BY l.seat
+	LOOP
+		EXIT WHEN c.state = 'waiting';
+		IF c.id = p_to OR c.id = p_from AND v_id IS NULL THEN
+			v_id := c.id; v_seat := c.seat; ticket := c.ticket;
+		END IF;
+	END LOOP;
+	IF v_id IS NULL OR v_id <> p_to
+			AND EXISTS (SELECT 1 FROM holdfast.tombstones b WHERE b.id = p_to AND b.deadline > v_now) THEN
+		ticket := NULL;
+		RETURN;
+	END IF;
+	state := 'held';
+	UPDATE holdfast.claims l SET id = p_to, deadline = v_now + p_ttl + p_grace, ttl = p_ttl, grace = p_grace,
+		inbox = p_inbox, waits = p_waits, turn = coalesce(p_turn, l.turn), details = coalesce(p_details, l.details)
+		WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = v_seat;
+END $$;
+
+CREATE OR REPLACE FUNCTION holdfast.break(p_format integer, p_slot integer, p_prefix text, p_name text, p_ticket bigint,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
 	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
 	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -461,7 +526,7 @@ BEGIN
 END $$;
 
 -- tend tidies a queue.
-CREATE FUNCTION holdfast.tend(p_format integer, p_slot integer, p_prefix text, p_name text,
+CREATE OR REPLACE FUNCTION holdfast.tend(p_format integer, p_slot integer, p_prefix text, p_name text,
 	OUT i integer, OUT state text, OUT ticket bigint, OUT ahead integer, OUT opens bigint, OUT problem text, OUT place text)
 	LANGUAGE plpgsql VOLATILE SET plan_cache_mode = force_generic_plan
 	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -481,7 +546,7 @@ BEGIN
 END $$;
 
 -- untidy reports whether the front of a queue has an expired claim, or one that fits and was not granted.
-CREATE FUNCTION holdfast.untidy(p_format integer, p_prefix text, p_name text) RETURNS text
+CREATE OR REPLACE FUNCTION holdfast.untidy(p_format integer, p_prefix text, p_name text) RETURNS text
 	LANGUAGE plpgsql STABLE AS $$
 DECLARE
 	v_now  bigint := holdfast.clock();
@@ -502,7 +567,7 @@ END $$;
 
 -- look reads the state of waiting claims: i, name, id, ticket. If it is thorough, the problem of a claim is 'untidy' if its
 -- queue needs to be tidied.
-CREATE FUNCTION holdfast.look(p_format integer, p_prefix text, p_claims json, p_thorough boolean)
+CREATE OR REPLACE FUNCTION holdfast.look(p_format integer, p_prefix text, p_claims json, p_thorough boolean)
 	RETURNS TABLE (i integer, state text, ticket bigint, ahead integer, opens bigint, problem text, place text)
 	LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan
 	SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -524,7 +589,7 @@ BEGIN
 END $$;
 
 -- expired lists queues that have expired claims, unless a client has done so within the last minute.
-CREATE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, prefix text, name text)
+CREATE OR REPLACE FUNCTION holdfast.expired(p_format integer) RETURNS TABLE (slot integer, prefix text, name text)
 	LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -541,3 +606,6 @@ BEGIN
 	RETURN QUERY SELECT DISTINCT c.slot, c.prefix, c.name FROM holdfast.claims c
 		WHERE c.deadline <= v_now AND c.format <= p_format LIMIT 1000;
 END $$;
+
+-- Last: from now on programs of an earlier format refuse the tables.
+UPDATE holdfast.slots SET format = 2 WHERE format < 2;

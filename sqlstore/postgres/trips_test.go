@@ -36,7 +36,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestRoundTrips: to lock is one round trip, to unlock another, and so it is to renew all leases of a client.
+// TestRoundTrips: to lock is one round trip, to unlock another, and so it is to renew all leases of a client, to detach
+// a claim and to attach it.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := servers.Postgres(t)
@@ -74,4 +75,8 @@ func TestRoundTrips(t *testing.T) {
 			}
 		}
 	})
+	count("detach", func() { _, err = s.Detach(t.Context(), claims[0], store.ID{1}, time.Minute) })
+	testkit.Check(t, err)
+	count("attach", func() { _, err = s.Attach(t.Context(), claims[0], store.ID{1}) })
+	testkit.Check(t, err)
 }

@@ -196,7 +196,7 @@ func useUnchecked(t testing.TB, db *sql.DB, url string) error {
 	app, err := sql.Open("pgx", url)
 	testkit.Must(t, err)
 	defer app.Close()
-	_, err = app.Exec("SELECT holdfast.expired(1)") // a sweep, of which a store ignores errors
+	_, err = app.Exec("SELECT holdfast.expired(2)") // a sweep, of which a store ignores errors
 	return err
 }
 
@@ -233,7 +233,7 @@ func TestNewerFormat(t *testing.T) {
 	held := testkit.Held(t, s, testkit.Claim("held", time.Minute))
 	waiter := testkit.Waiting(t, s, testkit.Claim("held", time.Minute))
 	testkit.Leave(t, s, testkit.Claim("held", time.Minute)) // leaves a tombstone
-	execute(t, db, "UPDATE holdfast.slots SET format = 2", "UPDATE holdfast.tombstones SET deadline = 1",
+	execute(t, db, "UPDATE holdfast.slots SET format = 3", "UPDATE holdfast.tombstones SET deadline = 1",
 		"UPDATE holdfast.claims SET deadline = 1 WHERE id = '"+expired.ID.String()+"'",
 		"UPDATE holdfast.meta SET swept = 0")
 	before := contents(t, db)
@@ -261,9 +261,9 @@ func TestNewerFormat(t *testing.T) {
 			check(name, call(t.Context()))
 		}
 	}
-	execute(t, db, "SELECT holdfast.expired(1)")
+	execute(t, db, "SELECT holdfast.expired(2)")
 	check("a sweep", store.ErrFormat)
-	execute(t, db, "UPDATE holdfast.slots SET format = 1")
+	execute(t, db, "UPDATE holdfast.slots SET format = 2")
 	testkit.Keep(t, s, held, store.Held)
 }
 

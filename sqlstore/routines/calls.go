@@ -37,9 +37,8 @@ func (e *Engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, err
 	}
 	args := []any{
 		e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit,
-		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, int64(min(c.Floor, store.MaxTicket)), int(c.Turn),
-		e.inbox(), waits,
-		string(details),
+		c.TTL.Microseconds(), c.Grace.Microseconds(), c.Try, c.AnyLimit, int64(min(c.Floor, store.MaxTicket)),
+		int(c.Turn), e.inbox(), waits, string(details),
 	}
 	a := e.newResults(1)
 	return a.first(e.query(ctx, e.Text.Join, args, a.begin, a.scan))
@@ -50,6 +49,31 @@ func (e *Engine) Leave(ctx context.Context, c *store.Claim) error {
 	_, err := e.queryOne(ctx, e.Text.Leave, e.Format, slotOf(e.Prefix, c.Name), e.Prefix, c.Name, c.ID.String(),
 		int64(c.Ticket), c.TTL.Microseconds())
 	return err
+}
+
+// Detach implements sqlstore.Engine. No client listens at the inbox of a detached claim.
+func (e *Engine) Detach(ctx context.Context, c *store.Claim, as store.ID, d time.Duration) (sqlstore.Result, error) {
+	return e.transfer(ctx, c.Name, c.ID, as, d, 0, "", "", nil, nil)
+}
+
+// Attach implements sqlstore.Engine.
+func (e *Engine) Attach(ctx context.Context, c *store.Claim, from store.ID) (sqlstore.Result, error) {
+	waits, err := waitsOf(c)
+	if err != nil {
+		return sqlstore.Result{}, err
+	}
+	details, err := json.Marshal(c.Owner)
+	if err != nil {
+		return sqlstore.Result{}, err
+	}
+	return e.transfer(ctx, c.Name, from, c.ID, c.TTL, c.Grace, e.inbox(), waits, int(c.Turn), string(details))
+}
+
+// transfer gives a held claim another ID and a new life. Turn and details are nil if those of the claim stay.
+func (e *Engine) transfer(ctx context.Context, name string, from, to store.ID, ttl, grace time.Duration,
+	inbox, waits string, turn, details any) (sqlstore.Result, error) {
+	return e.queryOne(ctx, e.Text.Transfer, e.Format, slotOf(e.Prefix, name), e.Prefix, name, from.String(),
+		to.String(), ttl.Microseconds(), grace.Microseconds(), inbox, waits, turn, details)
 }
 
 // Break implements sqlstore.Engine.

@@ -49,11 +49,11 @@ const (
 
 // A Text is the SQL of a database's calls. Parameters are in the order in which the engine's methods pass them.
 type Text struct {
-	Join, Keep, Leave, Break, Tend, Look string // return results
-	Expired                              string // returns slot, prefix and name of queues that have expired claims
-	Queue                                string // returns a place for each claim, in JSON
-	Names                                string // returns names
-	Page                                 string // returns name, format and place of claims, in JSON; see ReadPage
+	Join, Keep, Leave, Break, Transfer, Tend, Look string // return results
+	Expired                                        string // returns slot, prefix and name of queues with expired claims
+	Queue                                          string // returns a place for each claim, in JSON
+	Names                                          string // returns names
+	Page                                           string // returns name, format and place, in JSON; see ReadPage
 }
 
 // A Dialect describes what is particular to a database and its driver.
@@ -364,6 +364,7 @@ func (e *Engine) Abilities() store.Abilities {
 		Queue:        true,
 		Shared:       true,
 		Grace:        true,
+		Detach:       true,
 		MinTTL:       MinTTL,
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,

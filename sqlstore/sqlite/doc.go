@@ -28,7 +28,8 @@
 // changed.
 //
 // The kernel closes the socket of a process that dies. So a claim of a process that was killed, or that ended without
-// releasing it, is removed as soon as it blocks another claim, not only when its ttl has passed.
+// releasing it, is removed as soon as it blocks another claim, not only when its ttl has passed. A detached claim names
+// no socket: it ends with no process, but when it expires.
 //
 // # What cannot be promised
 //

@@ -63,6 +63,7 @@ type engine struct {
 	version        int64    // PRAGMA data_version at the last call of Changed
 	stale          bool     // since then the file was opened again, or this client has written
 	blockers       []string // inboxes of the clients that were ahead of this client's claims at the last Poll
+	expiry         int64    // when the first claim expires in the queues of that Poll, or 0
 }
 
 var _ sqlstore.Engine = (*engine)(nil)
@@ -357,11 +358,13 @@ func (e *engine) drop() {
 	}
 }
 
-// Changed implements sqlstore.Detector. The death of a client ahead of this client's claims is a change too.
+// Changed implements sqlstore.Detector. The death of a client ahead of this client's claims is a change too, and so is
+// the end of a claim that expires earlier than this client's last Keep could tell: one that was detached since.
 func (e *engine) Changed(ctx context.Context) (bool, error) {
 	return read(ctx, e, func(tx *transaction) (bool, error) {
 		version, err := tx.version()
-		changed := e.stale || version != e.version || slices.ContainsFunc(e.blockers, e.notifier.dead)
+		changed := e.stale || version != e.version || e.expiry > 0 && e.expiry <= tx.now ||
+			slices.ContainsFunc(e.blockers, e.notifier.dead)
 		e.version, e.stale = version, false
 		return changed, err
 	})

@@ -28,6 +28,14 @@ func TestNewerFileWhileOpen(t *testing.T) {
 			return e.Break(t.Context(), "x",
 				waiter.Ticket)
 		},
+		"Detach": func(e *engine, alone, _ *store.Claim) error {
+			_, err := e.Detach(t.Context(), alone, store.ID{9}, alone.TTL)
+			return err
+		},
+		"Attach": func(e *engine, alone, _ *store.Claim) error {
+			_, err := e.Attach(t.Context(), newClaim("alone"), alone.ID)
+			return err
+		},
 		"Line":  func(e *engine, _, _ *store.Claim) error { _, err := e.Queue(t.Context(), "x"); return err },
 		"Names": func(e *engine, _, _ *store.Claim) error { _, err := e.Names(t.Context(), ""); return err },
 		"Sweep": func(e *engine, _, _ *store.Claim) error { return e.Sweep(t.Context()) },

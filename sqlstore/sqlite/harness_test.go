@@ -183,6 +183,14 @@ func (p *piped) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result, 
 	return over(ctx, p, func(ctx context.Context) ([]sqlstore.Result, error) { return p.engine.Keep(ctx, cs) })
 }
 
+func (p *piped) Detach(ctx context.Context, c *store.Claim, as store.ID, d time.Duration) (sqlstore.Result, error) {
+	return over(ctx, p, func(ctx context.Context) (sqlstore.Result, error) { return p.engine.Detach(ctx, c, as, d) })
+}
+
+func (p *piped) Attach(ctx context.Context, c *store.Claim, from store.ID) (sqlstore.Result, error) {
+	return over(ctx, p, func(ctx context.Context) (sqlstore.Result, error) { return p.engine.Attach(ctx, c, from) })
+}
+
 func (p *piped) Leave(ctx context.Context, c *store.Claim) error {
 	_, err := over(ctx, p, func(ctx context.Context) (struct{}, error) { return struct{}{}, p.engine.Leave(ctx, c) })
 	return err

@@ -127,6 +127,7 @@ func (e *engine) Abilities() store.Abilities {
 		Queue:        true,
 		Shared:       true,
 		Grace:        true,
+		Detach:       true,
 		MinTTL:       MinTTL,
 		MaxTTL:       MaxTTL,
 		TakeoverTTLs: 1,

@@ -134,6 +134,24 @@ func (tx *transaction) renew(r *row, c *store.Claim) error {
 	return err
 }
 
+// detach makes r a claim of no client that expires after d. Its owner stays, and waits for nothing any more.
+func (tx *transaction) detach(r *row, c *store.Claim, as store.ID, d time.Duration) error {
+	return tx.exec(`UPDATE holdfast_claims SET id = ?, deadline = ?, ttl = ?, grace = 0, inbox = '', waits = ''
+		WHERE prefix = ? AND name = ? AND seat = ?`,
+		as.String(), tx.now+int64(d), int64(d), tx.prefix, c.Name, r.seat)
+}
+
+// attach makes r the claim c of this client, with the units that r has.
+func (tx *transaction) attach(r *row, c *store.Claim) error {
+	same := *c
+	same.Units = r.units
+	if err := tx.renew(r, &same); err != nil {
+		return err
+	}
+	return tx.exec("UPDATE holdfast_claims SET id = ? WHERE prefix = ? AND name = ? AND seat = ?",
+		c.ID.String(), tx.prefix, c.Name, r.seat)
+}
+
 func (tx *transaction) deadline(c *store.Claim) int64 { return tx.now + int64(c.TTL) + int64(c.Grace) }
 
 // entries returns the first claims of a queue, or all of them if most is -1.

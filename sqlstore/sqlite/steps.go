@@ -16,7 +16,7 @@ import (
 
 // A tally describes a queue as a whole.
 type tally struct {
-	head     store.Demand // kind and limit, which all claims of a queue have in common
+	head     store.Demand // kind and limit of the first claim
 	count    int
 	held     int
 	used     int64
@@ -27,11 +27,12 @@ type tally struct {
 // count returns the tally of a queue.
 func (tx *transaction) count(name string) (t tally, err error) {
 	var kind string
+	var least int32
 	var newest int64
 	_, err = tx.one(
 		`SELECT count(*), ifnull(sum(state = 'held'), 0), ifnull(sum(CASE state WHEN 'held' THEN units END), 0),
-		ifnull(min(deadline), 0), ifnull(max(kind), ''), ifnull(max(capacity), 0), ifnull(max(format), 0)
-		FROM holdfast_claims WHERE prefix = ? AND name = ?`,
+		ifnull(min(deadline), 0), ifnull(max(kind), ''), ifnull(max(capacity), 0), ifnull(min(capacity), 0),
+		ifnull(max(format), 0) FROM holdfast_claims WHERE prefix = ? AND name = ?`,
 		[]any{tx.prefix, name},
 		&t.count,
 		&t.held,
@@ -39,8 +40,13 @@ func (tx *transaction) count(name string) (t tally, err error) {
 		&t.earliest,
 		&kind,
 		&t.head.Limit,
+		&least,
 		&newest,
 	)
+	if err == nil && least < t.head.Limit { // claims with AnyLimit have joined
+		_, err = tx.one("SELECT capacity FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT 1",
+			[]any{tx.prefix, name}, &t.head.Limit)
+	}
 	t.newer = newest > format
 	t.head.Kind = kindOf(kind)
 	return t, err
@@ -186,7 +192,7 @@ func (tx *transaction) join(c *store.Claim) (sqlstore.Result, error) {
 	case store.MarkTooHigh(tx.mark, tx.wall):
 		err := store.BadMark("holdfast_meta.mark in "+tx.engine.String(), strconv.FormatUint(tx.mark, 10))
 		return sqlstore.Result{Err: err}, nil
-	case t.count > 0 && grant.Mismatch(t.head, c.Demand):
+	case t.count > 0 && grant.Mismatch(t.head, c.Demand, c.AnyLimit):
 		return sqlstore.Result{Err: &store.MismatchError{InUse: t.head}}, nil
 	}
 	if c.Try && !fits {
@@ -316,6 +322,41 @@ func (tx *transaction) leave(c *store.Claim) (sqlstore.Result, error) {
 	return sqlstore.Result{Err: newer(t)}, err
 }
 
+// Detach implements sqlstore.Engine. A detached claim has no inbox: it does not end with its client.
+func (e *engine) Detach(ctx context.Context, c *store.Claim, as store.ID, d time.Duration) (sqlstore.Result, error) {
+	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) {
+		return tx.transfer(c, c.ID, as, func(r *row) error { return tx.detach(r, c, as, d) })
+	}))
+}
+
+// Attach implements sqlstore.Engine.
+func (e *engine) Attach(ctx context.Context, c *store.Claim, from store.ID) (sqlstore.Result, error) {
+	e.Listen() // as in Join
+	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) {
+		return tx.transfer(c, from, c.ID, func(r *row) error { return tx.attach(r, c) })
+	}))
+}
+
+// transfer calls rename with the claim to or, if that is not in the queue and has no tombstone, with the claim from. A
+// claim that is not held is not transferred.
+func (tx *transaction) transfer(c *store.Claim, from, to store.ID, rename func(*row) error) (sqlstore.Result, error) {
+	t, err := tx.tidy(c.Name)
+	if err != nil || t.newer {
+		return sqlstore.Result{Err: newer(t)}, err
+	}
+	r, found, err := tx.find(&store.Claim{Name: c.Name, ID: to})
+	if err == nil && !found {
+		var buried bool
+		if _, buried, err = tx.exists(c.Name, to); err == nil && !buried {
+			r, found, err = tx.find(&store.Claim{Name: c.Name, ID: from})
+		}
+	}
+	if err != nil || !found || stateOf(r.state) != store.Held {
+		return sqlstore.Result{}, err
+	}
+	return sqlstore.Result{State: store.Held, Ticket: r.ticket, Ahead: -1}, rename(&r)
+}
+
 // Break implements sqlstore.Engine.
 func (e *engine) Break(ctx context.Context, name string, ticket uint64) error {
 	_, err := resultError(
@@ -356,7 +397,7 @@ func (e *engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Re
 		if err := tx.exec("BEGIN"); err != nil { // so that all reads are from one snapshot
 			return s, err
 		}
-		e.blockers = nil
+		e.blockers, e.expiry = nil, 0
 		s.answers, s.untidy, err = tx.poll(waiting, tx.peek)
 		slices.Sort(e.blockers) // one client may be ahead of many claims
 		e.blockers = slices.Compact(e.blockers)
@@ -377,22 +418,23 @@ func (e *engine) Poll(ctx context.Context, waiting []store.Claim) ([]sqlstore.Re
 	})
 }
 
-// poll returns the results for claims that wait. It calls tally for each queue once; untidy reports whether it returned
+// poll returns the results for claims that wait. It calls count for each queue once; untidy reports whether it returned
 // true for any.
-func (tx *transaction) poll(waiting []store.Claim, tally func(name string) (tally, bool, error)) (
+func (tx *transaction) poll(waiting []store.Claim, count func(name string) (tally, bool, error)) (
 	answers []sqlstore.Result, untidy bool, err error) {
 	answers = make([]sqlstore.Result, len(waiting))
-	refused := map[string]error{}
+	queues := map[string]tally{}
 	for i := range waiting {
 		c := &waiting[i]
-		if _, done := refused[c.Name]; !done {
-			t, wants, err := tally(c.Name)
-			if err != nil {
+		t, done := queues[c.Name]
+		if !done {
+			var wants bool
+			if t, wants, err = count(c.Name); err != nil {
 				return nil, false, err
 			}
-			refused[c.Name], untidy = newer(t), untidy || wants
+			queues[c.Name], untidy = t, untidy || wants
 		}
-		if answers[i].Err = refused[c.Name]; answers[i].Err != nil {
+		if answers[i].Err = newer(t); answers[i].Err != nil {
 			continue
 		}
 		r, found, err := tx.find(c)
@@ -401,6 +443,9 @@ func (tx *transaction) poll(waiting []store.Claim, tally func(name string) (tall
 		}
 		if found {
 			answers[i] = sqlstore.Result{State: stateOf(r.state), Ticket: r.ticket, Ahead: -1}
+			if answers[i].State == store.Waiting {
+				answers[i].RecheckIn = max(time.Duration(t.earliest-tx.now), 1)
+			}
 		}
 	}
 	return answers, untidy, nil
@@ -410,6 +455,9 @@ func (tx *transaction) poll(waiting []store.Claim, tally func(name string) (tall
 func (tx *transaction) peek(name string) (t tally, untidy bool, err error) {
 	if t, err = tx.count(name); err != nil || t.count == 0 || t.newer {
 		return t, false, err
+	}
+	if e := tx.engine; e.expiry == 0 || t.earliest < e.expiry {
+		e.expiry = t.earliest
 	}
 	prefix := grant.Resume(t.head, t.held, t.used)
 	next := row{}

@@ -3,6 +3,10 @@
 //	Claims on a resource wait in a queue, in order of arrival.
 //	The longest prefix of the queue that fits is held. The rest waits.
 //
+// A claim fits if it is of the kind of the first claim, and if its units and those of all claims before it are within
+// its own limit. So claims with different limits can be in one queue while a limit is changed: each is granted only
+// when it is within the limit that it was made with.
+//
 // It is pure: no time, no I/O, no state but the counts. Stores that read a queue and sort it in Go call [Held]. Stores
 // that keep the queue in memory maintain a [Prefix], so that a change costs time by what changed and not by the length
 // of the queue. Stores that evaluate the rule elsewhere (a script, a query) are tested against this package.
@@ -27,15 +31,16 @@ func Held(queue iter.Seq[store.Demand]) int {
 	return held
 }
 
-// Mismatch reports whether newcomer may not join a queue whose first claim is head. A mismatching claim that is in a
-// queue nevertheless ends the prefix. It is never skipped: otherwise it could hold at the same time as a later one.
-func Mismatch(head, newcomer store.Demand) bool {
-	return head.Kind != newcomer.Kind || head.Limit != newcomer.Limit
+// Mismatch reports whether newcomer may not join a queue whose first claim is head: the kinds differ or, unless
+// anyLimit is set, the limits. A claim of another kind that is in a queue nevertheless ends the prefix. It is never
+// skipped: otherwise it could hold at the same time as a later one.
+func Mismatch(head, newcomer store.Demand, anyLimit bool) bool {
+	return head.Kind != newcomer.Kind || !anyLimit && head.Limit != newcomer.Limit
 }
 
-// A Prefix is the held part of a queue: how many units of which limit are in use. The zero value is an empty prefix.
+// A Prefix is the held part of a queue: how many units of which kind are in use. The zero value is an empty prefix.
 type Prefix struct {
-	head store.Demand // the kind and limit of all claims in it
+	head store.Demand // the first claim that was admitted; all have its kind
 	held int
 	used int64
 }
@@ -49,7 +54,7 @@ func (p *Prefix) Admit(next store.Demand) bool {
 	if p.held == 0 {
 		p.head = next
 	}
-	if Mismatch(p.head, next) || p.used+int64(next.Units) > int64(next.Limit) {
+	if p.head.Kind != next.Kind || p.used+int64(next.Units) > int64(next.Limit) {
 		return false
 	}
 	p.held++

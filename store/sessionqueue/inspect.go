@@ -50,7 +50,7 @@ func (s *Store[S]) evaluate(
 		return store.Waiting, waitsFor, len(ahead) == last && !s.Foreign && s.WatchOwn
 	}
 	for _, e := range slices.Backward(ahead) {
-		if ask.Kind == store.Lock && (e.Demand.Units == e.Demand.Limit || grant.Mismatch(e.Demand, ask)) {
+		if ask.Kind == store.Lock && (e.Demand.Units == e.Demand.Limit || grant.Mismatch(e.Demand, ask, false)) {
 			return store.Waiting, []Watch{{Key: e.Key, Data: true}}, false
 		}
 	}

@@ -181,7 +181,7 @@ func (j *joining[S]) inspectAhead(ctx context.Context, c *claim[S], entries []En
 	if ahead = indexOf(entries, c.Key); ahead < 0 {
 		return 0, ErrAgain // it was deleted by others
 	}
-	if err := mismatch(entries[:ahead], j.Demand); err != nil {
+	if err := mismatch(entries[:ahead], j.Claim); err != nil {
 		return ahead, err
 	}
 	c.state, c.waitsFor, c.noOthers = j.store.evaluate(c.Name, entries[:ahead], j.Demand)
@@ -194,7 +194,7 @@ func (j *joining[S]) refused(ctx context.Context) (status store.Status, refused 
 	s := j.store
 	entries, err := s.queueNow(ctx, j.at.Session.Handle, j.Name)
 	if err == nil {
-		err = mismatch(entries, j.Demand)
+		err = mismatch(entries, j.Claim)
 	}
 	if err != nil || len(entries) == 0 {
 		return status, false, err
@@ -226,9 +226,9 @@ func indexOf(entries []Entry, key string) int {
 	return slices.IndexFunc(entries, func(e Entry) bool { return e.Key == key })
 }
 
-// mismatch returns ErrMismatch if a claim demands another kind or limit than the first of these entries has.
-func mismatch(ahead []Entry, ask store.Demand) error {
-	if len(ahead) > 0 && grant.Mismatch(ahead[0].Demand, ask) {
+// mismatch returns ErrMismatch if c may not join a queue that begins with these entries.
+func mismatch(ahead []Entry, c *store.Claim) error {
+	if len(ahead) > 0 && grant.Mismatch(ahead[0].Demand, c.Demand, c.AnyLimit) {
 		return &store.MismatchError{InUse: ahead[0].Demand}
 	}
 	return nil

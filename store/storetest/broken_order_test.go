@@ -28,6 +28,22 @@ var brokenExclusion = []mutant{
 			}
 		}
 	})},
+	{"another limit never holds", 1, "exclusion/a limit that changes", nil, eachStore(func(b *bug) {
+		b.answers = func(c store.Claim, s *store.Status) {
+			if all := b.entries(c.Name); s.State == store.Held && len(all) > 0 && all[0].Limit != c.Limit {
+				s.State = store.Waiting
+			}
+		}
+	})},
+	{"the largest limit counts for all", 1, "exclusion/a limit that changes", nil, eachStore(func(b *bug) {
+		b.sends = func(c *store.Claim) {
+			for _, e := range b.entries(c.Name) {
+				if c.AnyLimit {
+					c.Limit = max(c.Limit, e.Limit)
+				}
+			}
+		}
+	})},
 	{"a restart loses what it should keep", 1, "exclusion/restart", []int{3}, func(h *broken) {
 		h.restart = func(bool) error { return h.Harness.Restart(false) }
 	}},
@@ -100,7 +116,7 @@ var brokenOrder = []mutant{
 			}
 		}
 	})},
-	{"a release grants one", 2, "order/one release grants several", []int{0, 6}, func(h *broken) {
+	{"a release grants one", 2, "order/one release grants several", []int{0, 1, 6}, func(h *broken) {
 		var waited notes[store.ID, bool]
 		h.bug = func(b *bug) {
 			b.answers = func(c store.Claim, s *store.Status) {

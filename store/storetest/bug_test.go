@@ -93,6 +93,8 @@ type bug struct {
 	names     func(ctx context.Context, prefix string) iter.Seq2[string, error]
 	watch     func(ctx context.Context, prefix string, changed func(string)) error
 	queues    func(ctx context.Context, prefix string) iter.Seq2[store.Queue, error]
+	detach    func(ctx context.Context, c store.Claim, as store.ID, d time.Duration) (store.Status, error)
+	attach    func(ctx context.Context, c store.Claim, from store.ID) (store.Status, error)
 	notify    func(fn func(store.ID, store.Status))
 	abilities func(*store.Abilities)
 }

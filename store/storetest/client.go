@@ -116,8 +116,14 @@ func (c *client) list(prefix string) []string {
 }
 
 // reach waits until the server responds again after a restart or a broken link.
-func (c *client) reach() {
-	probe := c.mutex(c.t.name("reach"))
+func (c *client) reach() { c.reachFor(c.t.name("reach")) }
+
+// reach waits until the server that keeps the claim's name responds again: there may be one for each part of the names.
+func (p *contender) reach() { p.reachFor(p.claim.Name) }
+
+// reachFor waits until the server that keeps a name responds again.
+func (c *client) reachFor(name string) {
+	probe := c.mutex(name)
 	for deadline := time.Now().Add(c.t.patience()); ; time.Sleep(c.t.moment) {
 		_, err := probe.keepWithin(c.t.ttl)
 		_, fault := errors.AsType[*store.Fault](err)

@@ -11,6 +11,7 @@ var exclusion = rule{1, "exclusion", "The units of held claims never exceed the 
 	{"mutexes", 0, mutexesExclude},
 	{"semaphores", weights, semaphoresExclude},
 	{"readers and writers", sharing, readersAndWritersExclude},
+	{"a limit that changes", aQueue | weights, limitThatChanges},
 	{"restart", 0, restartKeepsExclusion},
 }}
 
@@ -76,4 +77,40 @@ func restartKeepsExclusion(t *trial) {
 	case time.Since(began) < t.ttl/2:
 		t.errorf("a held claim is %v after a restart with data that took %v", status.State, time.Since(began))
 	}
+}
+
+// A limit is raised and then lowered while the semaphore is in use. Each claim is granted when it is within its own
+// limit, whatever the limits of the claims before it are.
+func limitThatChanges(t *trial) {
+	name := t.name("limit")
+	claim := func(units, limit int32) *contender {
+		p := t.open().semaphore(name, units, limit).lasts()
+		p.claim.AnyLimit = true
+		return p
+	}
+	first, larger, small, large := claim(2, 2), claim(1, 4), claim(1, 2), claim(3, 4)
+	first.join(store.Held)
+	larger.join(store.Held)   // three units of four
+	small.join(store.Waiting) // three units are more than two
+	large.join(store.Waiting)
+	first.leave()
+	small.keep(store.Held) // two units of two
+	large.keep(store.Waiting)
+	larger.keep(store.Held)
+	larger.leave()
+	large.keep(store.Held)
+	small.keep(store.Held)
+	if units := held(t.open().entries(name)); units != 4 {
+		t.errorf("%d units are held, want 4", units)
+	}
+}
+
+// held returns how many units these entries hold.
+func held(entries []store.Entry) (units int32) {
+	for _, e := range entries {
+		if e.State == store.Held {
+			units += e.Units
+		}
+	}
+	return units
 }

@@ -12,7 +12,8 @@ import (
 
 // sideBySide has the rules whose cases mostly wait for a ttl to pass, and restart nothing. In real time they run in
 // parallel.
-var sideBySide = []string{lifetime.name, until.name, identity.name, leaks.name, format.name, watching.name}
+var sideBySide = []string{lifetime.name, until.name, identity.name, leaks.name, format.name, detaching.name,
+	watching.name}
 
 // Run runs the suite in real time. One harness serves all cases: starting a real server for each would take too long.
 // The cases use names of their own. Those that mostly wait run in parallel, so the harness must be able to open several

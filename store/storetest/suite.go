@@ -10,7 +10,7 @@ import (
 // suite has every rule of the contract, in the order of package store's documentation.
 var suite = []rule{
 	methods, exclusion, order, floor, lifetime, until, identity, truth, unknown, leaks, names, honesty, format,
-	watching,
+	detaching, watching,
 }
 
 // A rule is a rule of the contract, with the cases that show whether a store obeys it.
@@ -42,6 +42,7 @@ const (
 	weights                    // it has semaphores, and claims that shrink
 	someGrace                  // it can keep a claim for longer than its owner believes in it
 	ownTTLs                    // each claim has a ttl of its own
+	detach                     // claims can be detached
 	exactWake                  // a release wakes only claims that then fit: the harness is not a LooseWaker
 )
 
@@ -58,6 +59,7 @@ func (n need) missing(h Harness, able store.Abilities) string {
 		{sharing, able.Shared, "shared claims"},
 		{weights, able.Shared && !able.ReadersOnly, "semaphores"},
 		{someGrace, able.Grace, "grace"},
+		{detach, able.Detach, "detached claims"},
 		{ownTTLs, able.SessionTTL == 0, "ttl per claim"},
 		{exactWake, !loose, "exact wake-ups"},
 	} {
