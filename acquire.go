@@ -56,6 +56,8 @@ type request struct {
 	alone   bool // neither hands the claim over inside the process, nor receives one so
 	grouped bool // one of several locks of LockAll
 
+	detached *Detached // to be attached, instead of joining; nil: none
+
 	patience context.Context // bounds the wait; nil: ctx and WithWait do
 	outage   *outage         // of its own Joins; nil: the last one did not fail
 
@@ -151,12 +153,19 @@ func (r *request) attempt(patience context.Context) (queued *request, search *se
 		c.calls.Add(1)
 		c.end()
 		var status store.Status
-		status, err = c.store.Join(patience, cl.Claim)
+		if r.detached != nil {
+			status, err = r.detached.attach(patience, c, cl.Claim)
+		} else {
+			status, err = c.store.Join(patience, cl.Claim)
+		}
 		if err != nil && errors.Is(err, patience.Err()) {
 			err = r.outage.explain(done(patience)) // with its cause
 		}
 		c.begin()
-		queued, err = r.afterJoin(cl, c.joined(cl, status, err))
+		if err = c.joined(cl, status, err); r.detached != nil && errors.Is(err, ErrLocked) {
+			err = errDetachedLost
+		}
+		queued, err = r.afterJoin(cl, err)
 		c.calls.Done()
 	}
 	if err == nil {
@@ -278,6 +287,7 @@ func (r *request) leave() (waited Claim, fault error) {
 		return waited, nil
 	case r.lease != nil:
 		cl := r.lease.claim
+		cl.stay = nil // the caller never had it
 		if r.lease.end(&errUnlocked) && cl.phase == held && !q.handOver(cl, time.Now()) {
 			c.withdraw(cl)
 		}

@@ -30,6 +30,7 @@ type claim struct {
 	until instant     // when it expires, by the last acknowledged Join or Keep
 	ended atomic.Bool // its expiry was reported to a caller: no later response revives it
 	end   *time.Time  // WithFixedTTL: when it is over, once it is held
+	stay  *stay       // WithAtLeast: how long it stays taken, once it has a lease
 
 	phase   phase
 	standby bool                  // it is its queue's standby, or was when it failed
@@ -55,13 +56,22 @@ type claim struct {
 	lingers bool // leaving, but not before its leases were unlocked or the grace is over
 }
 
+// A stay is how long a lock stays taken even if it is unlocked earlier. It does not change.
+type stay struct {
+	until int64    // on the monotonic clock
+	as    store.ID // of the claim once it is detached
+}
+
 // newClaim makes a claim of q for r and registers it, so that pushes for it find it.
 func (c *Client) newClaim(r *request, q *localQueue) *claim {
 	s := r.lock.settings
 	cl := &claim{queue: q, pos: agenda.Off, Claim: Claim{
 		ID: c.ids.next(), Name: r.lock.name, Demand: r.demand, TTL: s.ttl, Grace: s.grace, Try: r.try,
-		Floor: c.floor, Owner: r.shownOwner(),
+		AnyLimit: s.anyLimit && r.demand.Kind == store.Semaphore, Floor: c.floor, Owner: r.shownOwner(),
 	}}
+	if r.detached != nil {
+		cl.Turn = r.detached.turn
+	}
 	c.claims[cl.ID] = cl
 	return cl
 }
@@ -132,6 +142,9 @@ func (c *Client) handTo(cl *claim, r *request, l *Lease) {
 		r.owner.adopt(cl)
 	}
 	cl.Owner = r.shownOwner()
+	if d := r.lock.settings.atLeast; d > 0 {
+		cl.stay = &stay{cl.since + int64(d), c.ids.next()}
+	}
 	r.lease = c.lease(r, l, cl)
 }
 
@@ -305,7 +318,7 @@ func (c *Client) release(ctx context.Context, l *Lease, now time.Time) error {
 	c.end()
 	defer c.calls.Done()
 
-	err := c.store.Leave(ctx, cl.Claim)
+	err := c.leave(ctx, cl)
 	if err != nil && !store.Final(err) {
 		c.begin()
 		if !c.isClosed() {
@@ -314,6 +327,21 @@ func (c *Client) release(ctx context.Context, l *Lease, now time.Time) error {
 		c.end()
 	}
 	return err
+}
+
+// fasterBy is the part of a time by which the store's clock may run faster than this machine's.
+const fasterBy = 100
+
+// leave removes cl, which is no longer used, from its queue. If its lock has to stay taken for longer, it is detached
+// for that time instead: then no process has to live for it.
+func (c *Client) leave(ctx context.Context, cl *claim) error {
+	if cl.stay != nil {
+		if left := time.Duration(cl.stay.until - monoNow()); left > 0 {
+			_, err := c.detacher().Detach(ctx, cl.Claim, cl.stay.as, max(left+left/fasterBy, c.abilities.MinTTL))
+			return err
+		}
+	}
+	return c.store.Leave(ctx, cl.Claim)
 }
 
 // endLeases ends the leases of cl that have not ended yet.

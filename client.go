@@ -69,6 +69,9 @@ func New(s Store, options ...Option) *Client {
 		c.settings.wrong(fmt.Errorf("%w: the store is nil", ErrBadOption))
 	} else {
 		c.abilities = s.Abilities()
+		if _, ok := s.(store.Detacher); !ok { // a store around another one may have its abilities and not its methods
+			c.abilities.Detach = false
+		}
 		s.Notify(c.onPush)
 	}
 	switch {
@@ -192,11 +195,11 @@ func (c *Client) Close() error {
 func (c *Client) leaveAll(claims []*claim) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	next := make(chan Claim)
+	next := make(chan *claim)
 	for range min(leavers, len(claims)) {
 		c.calls.Go(func() {
 			for cl := range next {
-				if err := c.store.Leave(ctx, cl); err != nil {
+				if err := c.leave(ctx, cl); err != nil {
 					c.warn("holdfast: not released by Close; it will expire", "name", cl.Name, "ttl", cl.TTL, "err",
 						err)
 				}
@@ -204,7 +207,7 @@ func (c *Client) leaveAll(claims []*claim) {
 		})
 	}
 	for _, cl := range claims {
-		next <- cl.Claim
+		next <- cl
 	}
 	close(next)
 	finished := make(chan struct{})

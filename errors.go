@@ -30,6 +30,12 @@ var (
 	// ErrDowngrade: the lease is not a writer's, was re-entered, or was pinned.
 	ErrDowngrade = errors.New("holdfast: this lease cannot be downgraded")
 
+	// ErrDetach: the lease was re-entered or pinned.
+	ErrDetach = errors.New("holdfast: this lease cannot be detached")
+
+	// ErrBadDetached: a detached lease is damaged, or of another store.
+	ErrBadDetached = errors.New("holdfast: bad detached lease")
+
 	// ErrDeadlock: the wait could not end. It comes with a *DeadlockError.
 	ErrDeadlock = errors.New("holdfast: deadlock")
 

@@ -339,7 +339,7 @@ func (k *keeper) leave(cl *claim) {
 	c := k.client
 	limit := callTimeout(cl.TTL)
 	ctx, cancel := context.WithTimeout(c.closed, limit)
-	err := c.store.Leave(ctx, cl.Claim) // a claim that is leaving does not change
+	err := c.leave(ctx, cl) // a claim that is leaving does not change
 	cancel()
 	c.begin()
 	defer c.end()

@@ -46,7 +46,8 @@ func (q *localQueue) suits(s *settings) bool {
 func (r *request) canShare() bool {
 	s := r.lock.settings
 	queues := s.turns > 0 || !r.lock.client.abilities.Queue
-	return queues && r.demand.Exclusive() && !r.try && !r.alone && s.fixed == 0 && r.owner.wantsOneThing()
+	return queues && r.demand.Exclusive() && !r.try && !r.alone && s.fixed == 0 && s.atLeast == 0 &&
+		r.owner.wantsOneThing()
 }
 
 // touch makes end settle q. Every change to q's claims, their phases or its waiters touches it, except handOver.

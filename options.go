@@ -44,6 +44,8 @@ type settings struct {
 	noDeadlock bool
 	turns      int
 	turnsFor   time.Duration
+	atLeast    time.Duration
+	anyLimit   bool
 
 	owner *Owner // from label, id and the client's process
 	err   error  // what is wrong with them
@@ -140,6 +142,26 @@ func WithHandOver(turns int, d time.Duration) Option {
 	}
 }
 
+// WithAtLeast keeps a lock taken until d after it was granted, even if it is unlocked before that, and even if its
+// process exits after Unlock or Close has returned. It is for jobs that are scheduled on several machines whose clocks
+// differ: without it, a job that takes a millisecond has released its lock before the next machine's clock says that it
+// is time, and runs once on each. Choose d longer than the clocks can differ, and shorter than the time between two
+// runs. [Client.Once] is stricter: it also holds for a process that dies.
+//
+// The lease ends with Unlock, as always. Unlock costs the same as without the option. If the process dies before
+// Unlock, the lock is free when the ttl has passed. A lock with this option is not handed over inside the process.
+func WithAtLeast(d time.Duration) Option {
+	return func(s *settings) { s.atLeast = d; s.positive("WithAtLeast", d, ErrBadOption) }
+}
+
+// WithLimitChange lets a semaphore be used with another number of units than other clients use, for the time in which
+// the number changes: without it, a client with another number gets ErrMismatch until all others have released theirs.
+// With it, each claim is granted only if the units that are held, with its own, are within its own number. So no holder
+// loses anything, a larger number takes effect at once for the clients that have it, and a smaller one as holders
+// leave. Claims that were made with the larger number count as before: while both are in use, the larger one is the
+// bound. Set it in all clients before the number is changed. For locks it has no effect.
+func WithLimitChange() Option { return func(s *settings) { s.anyLimit = true } }
+
 // positive notes an error that wraps kind if d is not positive.
 func (s *settings) positive(option string, d time.Duration, kind error) {
 	if d <= 0 {
@@ -202,6 +224,12 @@ func (s *settings) fit(a *Abilities) {
 	}
 	if s.grace > a.MaxTTL {
 		s.wrong(fmt.Errorf("%w: WithGrace(%v): it can be at most %v", ErrBadOption, s.grace, a.MaxTTL))
+	}
+	if s.atLeast > a.MaxTTL {
+		s.wrong(fmt.Errorf("%w: WithAtLeast(%v): it can be at most %v", ErrBadOption, s.atLeast, a.MaxTTL))
+	}
+	if s.atLeast != 0 && !a.Detach {
+		s.wrong(fmt.Errorf("%w: WithAtLeast", ErrUnsupported))
 	}
 	if s.grace != 0 && !a.Grace {
 		s.wrong(fmt.Errorf("%w: WithGrace", ErrUnsupported))
