@@ -21,14 +21,18 @@ const (
 	farewell = 20 * time.Second
 )
 
-// Child runs this program as a process of a crowd, and does not return, if a crowd has started it. It is called before
-// anything else, by the program that calls [Start]. Stores must be registered by then, which they are in the program's
-// own functions init and in TestMain.
+// Child runs this program as a process of a crowd or of a relay, and does not return, if one has started it. It is
+// called before anything else, by the program that calls [Start] or [Relay]. Stores must be registered by then, which
+// they are in the program's own functions init and in TestMain.
 func Child() {
-	if os.Getenv(childEnv) == "" {
+	program := serve
+	switch {
+	case os.Getenv(relayEnv) != "":
+		program = runLegs
+	case os.Getenv(childEnv) == "":
 		return
 	}
-	if err := serve(os.Stdin, os.Stdout); err != nil {
+	if err := program(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
