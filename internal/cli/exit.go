@@ -30,8 +30,8 @@ var exitCodes = []struct{ code, meaning string }{
 	{"1", "show, break: not held; break: the answer was no; demo, lab: failed; doctor --strict: warned"},
 	{"64", "called wrongly: flags, names, the store's URL, or a use of the lock that does not fit"},
 	{"69", "the store failed: unreachable, refused, broken, no majority, not fit; verify, lab: not run"},
-	{"75", "run, elect, wait: the lock is taken (run: or the code of --busy-exit; 0 with --skip)"},
-	{"79", "run, elect --once: the lock was lost while the command ran, whatever that exited with"},
+	{"75", "run, elect, acquire, wait: it is taken (run: or the code of --busy-exit; 0 with --skip)"},
+	{"79", "run, elect --once: lost while the command ran; renew, release: lost before"},
 	{"80", "verify: a lock did not hold"},
 	{"126", "run, elect: the command cannot be executed"},
 	{"127", "run, elect: the command was not found"},
@@ -63,7 +63,7 @@ func usageError(format string, args ...any) error { return exitWith(exitUsage, f
 // wrongUse are the errors of the library whose cause is how holdfast was called.
 var wrongUse = []error{
 	holdfast.ErrBadName, holdfast.ErrBadTTL, holdfast.ErrBadUnits, holdfast.ErrBadOption, holdfast.ErrMismatch,
-	holdfast.ErrUnsupported, holdfast.ErrReentered, holdfast.ErrUpgrade,
+	holdfast.ErrUnsupported, holdfast.ErrReentered, holdfast.ErrUpgrade, holdfast.ErrBadDetached,
 }
 
 // exitCode returns the code that the program ends with. An error that has no code and is not from the library is

@@ -29,6 +29,28 @@ func (f *runFlags) want(c *holdfast.Client, name string, options []holdfast.Opti
 	}
 }
 
+// leaseOf acquires the lock that want returns, as a single lease.
+func (f *runFlags) leaseOf(ctx context.Context, c *holdfast.Client, name string, options []holdfast.Option) (
+	*holdfast.Lease, error,
+) {
+	switch s := c.Semaphore(name, max(f.slots, 1), options...); {
+	case f.slots > 0 && f.noWait:
+		return s.TryAcquire(ctx, f.units)
+	case f.slots > 0:
+		return s.Acquire(ctx, f.units)
+	}
+	switch l := c.RWMutex(name, options...); {
+	case f.shared && f.noWait:
+		return l.TryRLock(ctx)
+	case f.shared:
+		return l.RLock(ctx)
+	case f.noWait:
+		return l.TryLock(ctx)
+	default:
+		return l.Lock(ctx)
+	}
+}
+
 // lockAll waits until all locks are acquired.
 func lockAll(ctx context.Context, parts []holdfast.Part) (grip, error) {
 	return gripOf(holdfast.LockAll(ctx, parts...))

@@ -85,6 +85,9 @@ Stores are named by URL, and docs/cli.md describes each:
 	root.AddCommand(
 		newRun(a),
 		newElect(a),
+		newAcquire(a),
+		newRenew(a),
+		newRelease(a),
 		newWait(a),
 		newLs(a),
 		newShow(a),

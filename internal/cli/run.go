@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -19,10 +20,14 @@ type runFlags struct {
 	shared     bool
 	slots      int
 	units      int
+	newSlots   bool
 	ttl        *time.Duration
 	grace      *time.Duration
 	killAfter  *time.Duration
 	label      string
+	atLeast    *time.Duration
+	once       *string
+	keepFor    *time.Duration
 	foreground bool
 	verbose    bool
 }
@@ -40,6 +45,10 @@ The command finds the fencing token in HOLDFAST_TOKEN and the name in HOLDFAST_N
 the store in HOLDFAST_STORE, without a password. Holdfast exits as the command does;
 'holdfast help exit-codes' lists the other codes.
 
+With --once, holdfast acquires the lock, and then records the KEY in the store before it starts the
+command. A command that fails or is killed has been run. Exit codes are those of the command, and 0
+if it has been run for this KEY before.
+
 If the lock is lost (the store cannot be reached for too long, or an operator broke the
 lock), the command and all processes of its group get SIGTERM, and SIGKILL after
 --kill-after. They are gone before the store grants the lock to another client, unless it
@@ -52,6 +61,8 @@ the grace. If the job is continued too late, the command is killed before it run
 Processes that the command leaves in the background do not run under the lock.`,
 		Example: `  holdfast run backup -- rsync -a /data /backup
   holdfast run --skip nightly -- ./nightly.sh        # cron: never two at once
+  holdfast run --at-least 50 poll -- ./poll.sh       # cron: once, though clocks differ
+  holdfast run --once "$(date +%F)" bill -- ./bill.sh # once a day, on one of many machines
   holdfast run --wait 30 deploy -- ./deploy.sh       # give up after 30 s, with 75
   holdfast run --shared catalog -- ./report.sh       # beside other readers
   holdfast run --slots 3 encoder -- ffmpeg ...       # three at a time
@@ -77,9 +88,7 @@ Processes that the command leaves in the background do not run under the lock.`,
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait: exit at once if the lock is taken")
 	flags.BoolVar(&f.skip, "skip", false, "exit with 0 if the lock is taken; do not wait unless --wait is given")
 	flags.IntVar(&f.busyExit, "busy-exit", exitBusy, "exit `CODE` if the lock is taken")
-	flags.BoolVar(&f.shared, "shared", false, "acquire a read lock, which others can hold at the same time")
-	flags.IntVar(&f.slots, "slots", 0, "acquire part of a semaphore with `N` units; use the same N everywhere")
-	flags.IntVar(&f.units, "units", 1, "with --slots: acquire `K` of the N units")
+	f.demandFlags(flags)
 	durationVar(cmd, &f.ttl, "ttl", "how long the lock is kept without being renewed, if holdfast dies (default 30s)")
 	durationVar(
 		cmd,
@@ -91,12 +100,29 @@ Processes that the command leaves in the background do not run under the lock.`,
 	durationVar(cmd, &f.killAfter, "kill-after",
 		"how long the command may take to end if the lock is lost (default 5s),\n"+
 			"or if holdfast gets SIGTERM (default: for ever)")
+	durationVar(cmd, &f.atLeast, "at-least",
+		"keep the lock taken for at least this long, also if the command ends before:\n"+
+			"for cron on machines whose clocks differ")
+	flags.Func("once", "run the command at most once for this `KEY`, such as \"$(date +%F)\", on all machines;\n"+
+		"exit with 0 if it was run before", func(key string) error { f.once = &key; return nil })
+	durationVar(cmd, &f.keepFor, "keep-for",
+		"with --once: how long the store remembers the KEY (default 24h);\n"+
+			"longer than the machines' clocks differ")
 	flags.BoolVar(&f.foreground, "foreground", false,
 		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
 	flags.StringVar(&f.label, "label", "", "a `LABEL` that show, ls and top print (default: the command's name)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false,
 		"report on stderr which holder it waits for, how long it took, and the token")
 	return cmd
+}
+
+// demandFlags defines the flags that say what is requested of a name.
+func (f *runFlags) demandFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.shared, "shared", false, "acquire a read lock, which others can hold at the same time")
+	flags.IntVar(&f.slots, "slots", 0, "acquire part of a semaphore with `N` units; use the same N everywhere")
+	flags.IntVar(&f.units, "units", 1, "with --slots: acquire `K` of the N units")
+	flags.BoolVar(&f.newSlots, "change-slots", false,
+		"with --slots: accept that others use another N, while it is being changed")
 }
 
 // durationVar defines a flag whose value is nil if it was not given.
@@ -167,6 +193,14 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 		return usageError("--slots must be at least 1")
 	case given("units") && !given("slots"):
 		return usageError("--units needs --slots, the number of units that there are")
+	case f.newSlots && !given("slots"):
+		return usageError("--change-slots needs --slots")
+	case f.keepFor != nil && f.once == nil:
+		return usageError("--keep-for needs --once")
+	case f.once != nil && *f.once == "":
+		return usageError("--once needs a KEY that is not empty")
+	case f.once != nil && (f.shared || given("slots") || cmd.ArgsLenAtDash() != 1):
+		return usageError("--once needs one name, and neither --shared nor --slots")
 	case f.units < 1 || given("slots") && f.units > f.slots:
 		return usageError("--units must be from 1 to --slots")
 	case f.busyExit < 0 || f.busyExit > 255:

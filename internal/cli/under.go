@@ -39,6 +39,7 @@ type run struct {
 	command []string
 
 	election bool // of the one name: see elect.go
+	single   bool // one lease, which is detached: see acquire.go
 	lost     bool // the lock, while the command ran
 	session  *session
 	notice   notice
@@ -80,18 +81,45 @@ func (r *run) do(ctx context.Context) error {
 	}
 	held := &watch{grip: r.grip, notice: r.notice, store: r.session.abilities.Store}
 	j := &job{run: r, path: path, env: r.environment(), files: files, watch: held, signals: signals}
-	code, err := j.execute()
+	code, err := r.execute(ctx, j)
 	r.release() // also if it was lost: the store may keep it for the grace
 	switch {
 	case held.why != nil:
 		r.lost = true
 		return &exitError{code: exitLost}
 	case err != nil:
-		return cannotStart(r.command[0], err)
+		return err
 	case code != 0:
 		return &exitError{code: code}
 	}
 	return nil
+}
+
+// rememberOnce is the default of --keep-for, if the store allows that much.
+const rememberOnce = 24 * time.Hour
+
+// execute runs the command. With --once it does so only if the command was not run for the same key before.
+func (r *run) execute(ctx context.Context, j *job) (code int, err error) {
+	start := func(context.Context) error {
+		if code, err = j.execute(); err != nil {
+			return cannotStart(r.command[0], err)
+		}
+		return nil
+	}
+	if r.once == nil {
+		return code, start(ctx)
+	}
+	keepFor := min(rememberOnce, r.session.abilities.MaxTTL)
+	if r.keepFor != nil {
+		keepFor = *r.keepFor
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestWithin) // it bounds the store, not the command
+	defer cancel()
+	called, err := r.session.Once(ctx, r.names[0], *r.once, keepFor, start)
+	if !called && err == nil && r.verbose {
+		r.app.logf("%s has been run for %s before", store.Shown(r.names[0]), store.Shown(*r.once))
+	}
+	return code, err
 }
 
 // close closes the store. A release that failed was reported, or the lock expires. A run whose time is over waits at
@@ -185,8 +213,11 @@ func (r *run) acquire(ctx context.Context) error {
 
 // lock acquires the locks, and waits for them unless --no-wait is given.
 func (r *run) lock(ctx context.Context) (grip, error) {
-	if r.election {
+	switch {
+	case r.election:
 		return r.campaign(ctx)
+	case r.single:
+		return r.lockOne(ctx)
 	}
 	var all []holdfast.Part
 	for _, name := range unique(r.names) {
@@ -209,7 +240,7 @@ func (r *run) lock(ctx context.Context) (grip, error) {
 // options returns the flags as options of the library.
 func (r *run) options() []holdfast.Option {
 	label := r.label
-	if label == "" {
+	if label == "" && len(r.command) > 0 {
 		label = strings.ToValidUTF8(filepath.Base(r.command[0]), "?")
 		label = label[:min(len(label), store.MaxName)]
 	}
@@ -219,6 +250,12 @@ func (r *run) options() []holdfast.Option {
 	}
 	if r.notice.grace > 0 {
 		options = append(options, holdfast.WithGrace(r.notice.grace))
+	}
+	if r.atLeast != nil && *r.atLeast > 0 {
+		options = append(options, holdfast.WithAtLeast(*r.atLeast))
+	}
+	if r.newSlots {
+		options = append(options, holdfast.WithLimitChange())
 	}
 	return options
 }
