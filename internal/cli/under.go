@@ -107,7 +107,8 @@ func (r *run) execute(ctx context.Context, j *job) (code int, err error) {
 		return nil
 	}
 	if r.once == nil {
-		return code, start(ctx)
+		err = start(ctx)
+		return code, err // start has set both
 	}
 	keepFor := min(rememberOnce, r.session.abilities.MaxTTL)
 	if r.keepFor != nil {
