@@ -96,6 +96,8 @@ fuzz:
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -timeout 0 "$$pkg" </dev/null; \
 	done
 	@echo "==> all fuzz targets ran without a finding"
+	@echo "==> a lease that two processes pass on 10,000 times"
+	HOLDFAST_SOAK=1 go test -run '^TestRelay$$' -v -timeout 0 ./lab/contend
 	@echo "==> a million schedules of Redlock"
 	HOLDFAST_SOAK=1 go test -run '^TestSchedules$$' -v -timeout 0 ./redlock/internal/sim
 

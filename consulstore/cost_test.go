@@ -220,9 +220,13 @@ func TestManyNamesWaitedFor(t *testing.T) {
 		testkit.Leave(t, holder, held[i])
 		testkit.AwaitTold(t, told, waiting[i].ID, "it is told of the release")
 	}
-	if n := c.queries(); n != most+2 {
-		t.Errorf("%d blocking queries", n)
-	}
+	testkit.Await(t, "each query that has ended is replaced", func() bool {
+		n := c.queries()
+		if n > most+2 {
+			t.Errorf("%d blocking queries", n)
+		}
+		return n >= most+2
+	})
 }
 
 // A client polls a queue, and a key of that queue too, which one request has twice. Nothing changes in it, and nothing

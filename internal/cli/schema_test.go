@@ -92,6 +92,10 @@ func (g *granter) use() error {
 	case <-time.After(5 * time.Second):
 		return errors.New("it does not learn of its grant")
 	}
+	detached := store.ID{1}
+	if _, err := s.(store.Detacher).Detach(ctx, second, detached, time.Minute); err != nil {
+		return err
+	}
 	if _, err := s.Queue(ctx, "x"); err != nil {
 		return err
 	}

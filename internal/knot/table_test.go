@@ -154,7 +154,8 @@ func TestFind(t *testing.T) {
 			"a shortest cycle of several", []string{"X: a.w b.w", "Y: b.w c.w a.w", "Z: c.w b.w"},
 			same("b Z c Y", "a", "b", "c"),
 		},
-		{"another limit ends the prefix", []string{"S: a.1/5 b.1/6", "Y: b.w a.w"}, same("a Y b S", "a", "b")},
+		{"a larger limit is within it", []string{"S: a.5/5 b.1/6", "Y: b.w a.w"}, nil},
+		{"a smaller limit waits", []string{"S: a.2/5 b.1/2", "Y: b.w a.w"}, same("a Y b S", "a", "b")},
 	} {
 		t.Run(c.about, func(t *testing.T) {
 			s := parse(c.lines...)

@@ -260,7 +260,7 @@ type leg struct {
 // An arrival is what a runner says about a pass: the lease that it has detached, or why it has none.
 type arrival struct {
 	Baton string
-	Lost  bool   // it was lost, or attached by another
+	Lost  bool   // it was lost, or attached by another, or the store did not respond in time
 	Error string // any other reason
 }
 
@@ -355,7 +355,8 @@ func runLegs(in io.Reader, out io.Writer) error {
 		}
 		var a arrival
 		if a.Baton, err = l.run(ctx, locks, recorder, baton); err != nil {
-			if a.Lost = errors.Is(err, holdfast.ErrLost); !a.Lost {
+			_, fault := errors.AsType[*holdfast.Fault](err) // on a machine that is too busy to respond
+			if a.Lost = fault || errors.Is(err, holdfast.ErrLost); !a.Lost {
 				a.Error = err.Error()
 			}
 		}
