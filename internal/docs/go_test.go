@@ -29,8 +29,8 @@ const module = "github.com/holdfast-go/holdfast"
 // ours are the imports that a fragment may use without naming them, by the name that it uses.
 var ours = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os",
-	"slog": "log/slog",
-	"sql":  "database/sql", "time": "time", "testing": "testing", "synctest": "testing/synctest", "tls": "crypto/tls",
+	"slog": "log/slog", "syscall": "syscall",
+	"sql": "database/sql", "time": "time", "testing": "testing", "synctest": "testing/synctest", "tls": "crypto/tls",
 	"holdfast":     module,
 	"fence":        module + "/fence",
 	"memstore":     module + "/memstore",
