@@ -147,8 +147,8 @@ func testPlainModeBeside(t *testing.T, peer side) {
 	takeTurns(t, redisSite, time.Millisecond, sideOf("test-plain"), peer)
 }
 
-// TestPlainModeAmongRueidislock: rueidislock with a majority of one has one key for each name, PREFIX:0:NAME, which plain
-// mode shares. The control is plain mode without that prefix.
+// TestPlainModeAmongRueidislock: rueidislock with a majority of one has one key for each name, PREFIX:0:NAME, which
+// plain mode shares. The control is plain mode without that prefix.
 func TestPlainModeAmongRueidislock(t *testing.T) {
 	t.Parallel()
 	peer := sideOf("rueidislock")
