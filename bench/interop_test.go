@@ -16,7 +16,12 @@ import (
 func init() {
 	contestants = append(contestants,
 		contestant{name: "test-plain", role: ours, on: redisSite, open: openPlain("")},
-		contestant{name: "test-plain-rueidislock", role: ours, on: redisSite, open: openPlain("&prefix=rueidislock:0:")},
+		contestant{
+			name: "test-plain-rueidislock",
+			role: ours,
+			on:   redisSite,
+			open: openPlain("&prefix=rueidislock:0:"),
+		},
 	)
 }
 
