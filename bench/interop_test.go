@@ -14,17 +14,28 @@ import (
 // Plain mode and other libraries on one key: processes of both take turns, and never hold at once.
 
 func init() {
-	contestants = append(contestants, contestant{name: "test-plain", role: ours, on: redisSite, open: openPlain})
+	contestants = append(contestants,
+		contestant{name: "test-plain", role: ours, on: redisSite, open: openPlain("")},
+		contestant{
+			name: "test-plain-rueidislock",
+			role: ours,
+			on:   redisSite,
+			open: openPlain("&prefix=rueidislock:0:"),
+		},
+	)
 }
 
-// openPlain is Holdfast in plain mode, each turn by way of the server. It looks often for what the others give back, so
-// that both sides have their turns.
-func openPlain(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-	client, err := holdfast.Open(ctx, "redis://"+where+"?mode=plain&retry=2ms", holdfast.WithTTL(ttl), strict)
-	if err != nil {
-		return nil, err
+// openPlain is Holdfast in plain mode with further parameters, each turn by way of the server. It looks often for what
+// the others give back, so that both sides have their turns.
+func openPlain(parameters string) func(context.Context, string, time.Duration) (locker, error) {
+	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+		url := "redis://" + where + "?mode=plain&retry=2ms" + parameters
+		client, err := holdfast.Open(ctx, url, holdfast.WithTTL(ttl), strict)
+		if err != nil {
+			return nil, err
+		}
+		return holdfastLocker{client}, nil
 	}
-	return holdfastLocker{client}, nil
 }
 
 // interopFor is how long each pair contends: HOLDFAST_INTEROP=1m makes it a minute.
@@ -139,6 +150,15 @@ func TestPlainModeAmongOthers(t *testing.T) {
 
 func testPlainModeBeside(t *testing.T, peer side) {
 	takeTurns(t, redisSite, time.Millisecond, sideOf("test-plain"), peer)
+}
+
+// TestPlainModeAmongRueidislock: rueidislock with a majority of one has one key for each name, PREFIX:0:NAME, which
+// plain mode shares. The control is plain mode without that prefix.
+func TestPlainModeAmongRueidislock(t *testing.T) {
+	t.Parallel()
+	peer := sideOf("rueidislock")
+	takeTurns(t, redisSite, time.Millisecond, sideOf("test-plain-rueidislock"), peer)
+	t.Run("control", func(t *testing.T) { testBlind(t, redisSite, sideOf("test-plain"), peer) })
 }
 
 // Redlock and redsync on the same five masters. Nobody tells Holdfast what redsync gives back, so the lock is left free

@@ -106,7 +106,7 @@
 // With mode=plain, or [WithPlainMode], a lock is one key, by the rules of the published lock on a single Redis: SET
 // NAME VALUE NX PX, compare and delete, compare and PEXPIRE. So it excludes redsync, redislock, node-redlock and all
 // other libraries that follow these rules on the same key, and is excluded by them. It is for sharing locks with them;
-// docs/migrating.md is the guide. For everything else use queues.
+// docs/migrating/redis.md is the guide. For everything else use queues.
 //
 // PLAIN MODE AND QUEUES DO NOT SEE EACH OTHER: under one name they are two locks, which can both be held at the same
 // time.

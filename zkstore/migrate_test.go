@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
-// The three releases of docs/migrating.md take the lock in turn: that with Curator's layout, that with both, and that
-// with Holdfast's own. Each excludes the one before, and the tokens that it hands to fences are greater.
+// The three releases of docs/migrating/zookeeper.md take the lock in turn: that with Curator's layout, that with both,
+// and that with Holdfast's own. Each excludes the one before, and the tokens that it hands to fences are greater.
 func TestCuratorThenBothThenOwn(t *testing.T) {
 	t.Parallel()
 	server := servers.ZooKeeper(t)

@@ -29,8 +29,8 @@ const module = "github.com/holdfast-go/holdfast"
 // ours are the imports that a fragment may use without naming them, by the name that it uses.
 var ours = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os",
-	"slog": "log/slog",
-	"sql":  "database/sql", "time": "time", "testing": "testing", "synctest": "testing/synctest", "tls": "crypto/tls",
+	"slog": "log/slog", "syscall": "syscall",
+	"sql": "database/sql", "time": "time", "testing": "testing", "synctest": "testing/synctest", "tls": "crypto/tls",
 	"holdfast":     module,
 	"fence":        module + "/fence",
 	"memstore":     module + "/memstore",
@@ -56,13 +56,19 @@ var ours = map[string]string{
 
 // theirs are the imports of blocks that show another lock, from the module bench.
 var theirs = map[string]string{
-	"context": "context",
-	"time":    "time",
-	"redsync": "github.com/go-redsync/redsync/v4",
-	"goredis": "github.com/go-redsync/redsync/v4/redis/goredis/v9",
-	"redis":   "github.com/go-redsync/redsync/v4/redis",
-	"v9":      "github.com/redis/go-redis/v9",
-	"api":     "github.com/hashicorp/consul/api",
+	"context":     "context",
+	"time":        "time",
+	"holdfast":    module, // in blocks that take both locks
+	"redsync":     "github.com/go-redsync/redsync/v4",
+	"goredis":     "github.com/go-redsync/redsync/v4/redis/goredis/v9",
+	"redis":       "github.com/go-redsync/redsync/v4/redis",
+	"v9":          "github.com/redis/go-redis/v9",
+	"redislock":   "github.com/bsm/redislock",
+	"rueidis":     "github.com/redis/rueidis",
+	"rueidislock": "github.com/redis/rueidis/rueidislock",
+	"api":         "github.com/hashicorp/consul/api",
+	"clientv3":    "go.etcd.io/etcd/client/v3",
+	"concurrency": "go.etcd.io/etcd/client/v3/concurrency",
 }
 
 // given is what a fragment may use without declaring it: the surroundings that a reader imagines. The first word is the
@@ -70,6 +76,7 @@ var theirs = map[string]string{
 var given = map[string]string{
 	"ctx":     "context context.Context",
 	"url":     "_ string",
+	"text":    "_ string",
 	"send":    "context func(context.Context) error",
 	"token":   "holdfast holdfast.Token",
 	"db":      "sql *sql.DB",
@@ -87,7 +94,9 @@ var givenToTheirs = map[string]string{
 	"ctx":    "context context.Context",
 	"send":   "context func(context.Context) error",
 	"stop":   "_ chan struct{}",
+	"locks":  "holdfast *holdfast.Client",
 	"consul": "api *api.Client",
+	"etcd":   "clientv3 *clientv3.Client",
 	"client": "v9 v9.UniversalClient",
 	"pool":   "redis redis.Pool",
 	"c1":     "v9 v9.UniversalClient",
@@ -184,7 +193,10 @@ func parseBlock(fset *token.FileSet, code string) (*ast.File, error) {
 
 // isTheirs reports whether a block shows another lock.
 func isTheirs(code string) bool {
-	return strings.Contains(code, "redsync.") || strings.Contains(code, "api.") || strings.Contains(code, "LockKey(")
+	return slices.ContainsFunc(
+		[]string{"redsync.", "redislock.", "rueidislock.", "concurrency.", "api.", "LockKey(", "SemaphorePrefix("},
+		func(theirs string) bool { return strings.Contains(code, theirs) },
+	)
 }
 
 // header returns the imports and variables that a fragment uses and does not declare.
