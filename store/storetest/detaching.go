@@ -86,6 +86,16 @@ func (p *contender) attach(from *contender, want store.State) store.Status {
 	return status
 }
 
+// excludes requires that no other client acquires the lock of a detached claim shortly before it expires.
+func (p *contender) excludes() {
+	rival := p.rival()
+	rival.claim.Try = true
+	p.t.advance(time.Until(p.until) - p.t.slack)
+	if status := rival.joinAny(); status.State != store.Gone {
+		p.t.fatalf("Join of %q, which is detached: %v%v", p.claim.Name, status.State, lapse(time.Now().After(p.until)))
+	}
+}
+
 // spell is how long claims are detached in these cases: longer than they would live otherwise.
 func (t *trial) spell() time.Duration { return min(t.takeover()+2*t.ttl, t.able.MaxTTL) }
 
@@ -100,10 +110,7 @@ func outlivesItsClient(t *trial) {
 	holder.join(store.Held)
 	as := holder.detached(t.spell())
 	holder.link.Kill()
-	t.advance(time.Until(as.until) - t.slack)
-	if time.Now().Before(as.until) { // the machine was not stalled
-		holder.rival().try(store.Gone)
-	}
+	as.excludes()
 	t.advance(time.Until(as.sent.Add(t.expiry(t.spell()))))
 	holder.rival().try(store.Held)
 }
@@ -217,10 +224,7 @@ func detachedIsExtended(t *trial) {
 		other.demand("Detach", want)
 	}
 	extend(t.spell(), store.Held)
-	t.advance(time.Until(other.until) - t.slack)
-	if time.Now().Before(other.until) {
-		holder.rival().try(store.Gone)
-	}
+	other.excludes()
 	extend(t.longTTL(), store.Held)
 	extend(t.ttl, store.Held)
 	t.advance(t.expiry(t.ttl))
