@@ -113,7 +113,9 @@ func TestTranslationsCanFail(t *testing.T) {
 		}}},
 		{"another verdict", "| yes |", "| **no** |", [][]string{{"column 2: the verdict: yes, want **no**"}}},
 		{"bold words", "| yes |", "| yes, **mostly** |", [][]string{{"column 2: the bold marks: [], want [**, **]"}}},
-		{"a cell was filled", ") | |", ") | by hand |", [][]string{{"column 3: whether there is text: false, want true"}}},
+		{"a cell was filled", ") | |", ") | by hand |", [][]string{{
+			"column 3: whether there is text: false, want true",
+		}}},
 		{"a column was added", "| shown by |", "| shown by | where |", [][]string{{
 			`docs/page.zh-CN.md:15 (table 1, under "## 表格") is not as`, "the number of columns: 3, want 4",
 		}}},
@@ -136,7 +138,8 @@ func TestTranslationsCanFail(t *testing.T) {
 			`docs/page.md:18 (item 3, under "## Code") is missing`,
 		}}},
 		{"another number", "30 s", "60 s", [][]string{{
-			`docs/page.zh-CN.md:10 (paragraph 2, under "# 页面") is not as docs/page.md:5 (paragraph 2, under "# Page"): `,
+			`docs/page.zh-CN.md:10 (paragraph 2, under "# 页面") is not as `,
+			`docs/page.md:5 (paragraph 2, under "# Page"): `,
 			"the numbers: [30], want [60]",
 		}}},
 		{"another heading is linked to", "#the-table", "#code", [][]string{{"the links: [#表格], want [#代码]"}}},
@@ -155,8 +158,12 @@ func TestTranslationsCanFail(t *testing.T) {
 		{"another number in a comment", "up to 10", "up to 20", [][]string{{`line 1 is "holdfast ls # 锁，最多 10 把"`}}},
 		{"a comment was removed", " # the locks, up to 10", "", [][]string{{`10 把", want "holdfast ls"`}}},
 		{"another output", "225", "226", [][]string{{`(code block 2, under "## 代码") is not as`, "line 2 is"}}},
-		{"a line of code was added", "top\n", "top\nholdfast ui\n", [][]string{{"there are 2 lines, want 3: ", "holdfast ui"}}},
-		{"a line of code was removed", "holdfast top\n", "", [][]string{{"there are 2 lines, want 1: ", "holdfast top"}}},
+		{"a line of code was added", "top\n", "top\nholdfast ui\n", [][]string{{
+			`there are 2 lines, want 3: ["holdfast ui`,
+		}}},
+		{"a line of code was removed", "holdfast top\n", "", [][]string{{
+			`there are 2 lines, want 1: ["holdfast top`,
+		}}},
 		{"another language", "'''sh", "'''", [][]string{{`the language is "sh", want ""`}}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
