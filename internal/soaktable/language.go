@@ -18,8 +18,9 @@ func (l language) title(c column) string { return cmp.Or(l.titles[c.title], c.ti
 var english = language{
 	head: []string{"store", "time", "operations", "violations"},
 	lost: "updates lost without a fence / behind it",
-	legend: `A cell has how often the faults of its column were injected, and the violations that were found after them. To
-repeat a cell, add ` + "`--faults`" + ` to the command of its row, with the names of its column that the row has:`,
+	legend: "A cell has how often the faults of its column were injected, and the violations that were found " +
+		"after them. To\nrepeat a cell, add `--faults` to the command of its row, with the names of its column that " +
+		"the row has:",
 	colon:    ": ",
 	commands: "| store | run on | faults | command |",
 }
@@ -32,8 +33,8 @@ var chinese = language{
 		"connections ended": "连接被终止", "clock set": "时钟被设置",
 	},
 	lost: "无栅栏 / 有栅栏时丢失的更新",
-	legend: `每个格子是所在列的故障发生的次数，以及其后发现的违例数。要重复某个格子，请给该行的命令加上 ` + "`--faults`" + `，
-取该列的名称中该行所具有的那些：`,
+	legend: "每个格子是所在列的故障发生的次数，以及其后发现的违例数。要重复某个格子，" +
+		"请给该行的命令加上 `--faults`，\n取该列的名称中该行所具有的那些：",
 	colon:    "：",
 	commands: "| 存储 | 运行日期 | 故障 | 命令 |",
 }
