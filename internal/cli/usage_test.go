@@ -268,7 +268,7 @@ func TestHelpListsStores(t *testing.T) {
 // TestDocumentedStoresExist reads the URLs of stores in what people read first.
 func TestDocumentedStoresExist(t *testing.T) {
 	known := schemes(t)
-	for _, file := range []string{"../../docs/cli.md", "../../README.md"} {
+	for _, file := range []string{"../../docs/cli.md", "../../README.md", "../../README.zh-CN.md"} {
 		urls := regexp.MustCompile(`\b([a-z][a-z0-9+]*)(://|:[A-Z/])\S*`).FindAllStringSubmatch(read(t, file), -1)
 		if len(urls) < 3 {
 			t.Errorf("%s has %d URLs", file, len(urls))

@@ -1,5 +1,5 @@
 // Package docs_test checks the Markdown files of the repository: their links, the tests and examples that they name,
-// and that their code blocks are valid.
+// that their code blocks are valid, and that translations are in step with their originals.
 package docs_test
 
 import (
@@ -26,7 +26,16 @@ type page struct {
 	path     string // from root
 	text     string // without code blocks
 	blocks   []block
+	parts    []part          // prose and code blocks, in order, without comments
+	anchors  []string        // of the headings, in order
 	headings map[string]bool // by anchor
+}
+
+// A part is a line of prose or a code block.
+type part struct {
+	line  int    // in the file
+	text  string // of a line of prose, without the space around it
+	block *block // nil for prose
 }
 
 // A block is a fenced code block.
@@ -83,7 +92,7 @@ func parse(path, text string) page {
 	p := page{path: path, headings: map[string]bool{}}
 	var prose strings.Builder
 	var open *block
-	n := 0
+	n, comment := 0, false
 	for line := range strings.Lines(text) {
 		n++
 		trimmed := strings.TrimSpace(line)
@@ -93,13 +102,19 @@ func parse(path, text string) page {
 			open = &block{language: language, line: n + 1}
 		case fence:
 			p.blocks = append(p.blocks, *open)
+			p.parts = append(p.parts, part{line: open.line, block: open})
 			open = nil
 		case open != nil:
 			open.code += line
+		case comment || strings.HasPrefix(trimmed, "<!--"):
+			prose.WriteString(line)
+			comment = !strings.Contains(line, "-->")
 		default:
 			prose.WriteString(line)
+			p.parts = append(p.parts, part{line: n, text: trimmed})
 			if title, ok := strings.CutPrefix(strings.TrimLeft(trimmed, "#"), " "); ok &&
 				strings.HasPrefix(trimmed, "#") {
+				p.anchors = append(p.anchors, anchor(title))
 				p.headings[anchor(title)] = true
 			}
 		}
@@ -122,6 +137,25 @@ func anchor(heading string) string {
 	}, heading)
 }
 
+// TestAnchor: anchors are made from headings as GitHub makes them, also from Chinese ones.
+func TestAnchor(t *testing.T) {
+	for heading, want := range map[string]string{
+		"What was seen":                    "what-was-seen",
+		"Redis, one server":                "redis-one-server",
+		"The `ttl` of [a lease](lease.md)": "the-ttl-of-a-lease",
+		"什么时候用 Redlock？":                   "什么时候用-redlock",
+		"Redlock：Redis 主节点的多数派":            "redlockredis-主节点的多数派",
+		"1. 谁创建了键，谁就拥有锁":                   "1-谁创建了键谁就拥有锁",
+	} {
+		if got := anchor(heading); got != want {
+			t.Errorf("the anchor of %q is %q, want %q", heading, got, want)
+		}
+	}
+}
+
+// linkPattern matches the targets of links and images.
+var linkPattern = regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"`)
+
 // TestLinks follows every link to a file or heading of the repository.
 func TestLinks(t *testing.T) {
 	all := pages(t)
@@ -129,9 +163,8 @@ func TestLinks(t *testing.T) {
 	for _, p := range all {
 		headings[p.path] = p.headings
 	}
-	link := regexp.MustCompile(`\]\(([^)\s]+)\)|(?:src|srcset|href)="([^"]+)"`)
 	for _, p := range all {
-		for _, m := range link.FindAllStringSubmatch(p.text, -1) {
+		for _, m := range linkPattern.FindAllStringSubmatch(p.text, -1) {
 			target := cmp.Or(m[1], m[2])
 			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 				continue

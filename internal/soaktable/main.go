@@ -3,12 +3,15 @@
 //	soaktable docs/guarantees.md reports/redis.json reports/etcd.json
 //
 // A report is named after its store. The table has a row for each store and a column for each kind of fault: how often
-// it was injected, and how many violations were found from its beginning until that of the next.
+// it was injected, and how many violations were found from its beginning until that of the next. If the page has a
+// Chinese translation beside it (guarantees.zh-CN.md), the table is written into that too.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,7 +30,7 @@ func main() {
 	}
 }
 
-// merge reads the reports and writes their table into a page.
+// merge reads the reports and writes their table into a page and its translation.
 func merge(page string, paths []string) error {
 	var rows []row
 	for _, path := range paths {
@@ -37,12 +40,24 @@ func merge(page string, paths []string) error {
 		}
 		rows = append(rows, newRow(strings.TrimSuffix(filepath.Base(path), ".json"), run))
 	}
+	if err := write(page, rows, english); err != nil {
+		return err
+	}
+	translation := strings.TrimSuffix(page, ".md") + ".zh-CN.md"
+	if err := write(translation, rows, chinese); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// write writes the table of the rows into a page.
+func write(page string, rows []row, words language) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	writeTable(&b, rows)
+	writeTable(&b, rows, words)
 	replaced, err := replace(string(text), b.String())
 	if err != nil {
 		return fmt.Errorf("%s: %w", page, err)

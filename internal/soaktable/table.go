@@ -102,14 +102,14 @@ func emphasized(n int) string {
 }
 
 // writeTable writes the rows, and the commands that repeat them.
-func writeTable(w *strings.Builder, rows []row) {
+func writeTable(w *strings.Builder, rows []row, words language) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b row) int { return cmp.Compare(a.store, b.store) })
 	shown := shownColumns(rows)
-	head := []string{"store", "time", "operations", "violations"}
+	head := slices.Clone(words.head)
 	for _, c := range shown {
-		head = append(head, c.title)
+		head = append(head, words.title(c))
 	}
-	head = append(head, "updates lost without a fence / behind it")
+	head = append(head, words.lost)
 	writeLine(w, head)
 	writeLine(w, slices.Repeat([]string{"---"}, len(head)))
 	for _, r := range rows {
@@ -124,13 +124,11 @@ func writeTable(w *strings.Builder, rows []row) {
 			fmt.Sprintf("%v / %v", r.figure("updates lost without a fence"), r.figure("updates lost behind the fence")))
 		writeLine(w, cells)
 	}
-	fmt.Fprint(w, "\nA cell has how often the faults of its column were injected, and the violations that were found ",
-		"after them. To\nrepeat a cell, add `--faults` to the command of its row, with the names of its column that ",
-		"the row has:\n\n")
+	fmt.Fprintf(w, "\n%s\n\n", words.legend)
 	for _, c := range shown {
-		fmt.Fprintf(w, "- %s: `%s`\n", c.title, strings.Join(done(rows, c), ","))
+		fmt.Fprintf(w, "- %s%s`%s`\n", words.title(c), words.colon, strings.Join(done(rows, c), ","))
 	}
-	fmt.Fprint(w, "\n| store | run on | faults | command |\n|---|---|---|---|\n")
+	fmt.Fprintf(w, "\n%s\n|---|---|---|---|\n", words.commands)
 	for _, r := range rows {
 		names := strings.Join(slices.Sorted(maps.Keys(r.done)), ",")
 		fmt.Fprintf(w, "| %s | %s | %s | `%s` |\n", r.store, r.run.Started.UTC().Format(time.DateOnly), names,

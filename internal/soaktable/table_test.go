@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/lab/report"
 )
 
-// write writes a run as a report of this store, and returns its path.
-func write(t *testing.T, store string, run *report.Run) string {
+// writeReport writes a run as a report of this store, and returns its path.
+func writeReport(t *testing.T, store string, run *report.Run) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), store+".json")
 	file, err := os.Create(path)
@@ -56,7 +56,7 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // what was written is replaced
-		if err := merge(page, []string{write(t, "redis", held), write(t, "etcd", broken)}); err != nil {
+		if err := merge(page, []string{writeReport(t, "redis", held), writeReport(t, "etcd", broken)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -87,7 +87,7 @@ func TestMergeRefuses(t *testing.T) {
 	if err := os.WriteFile(page, []byte("no markers\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	report := write(t, "redis", newRun())
+	report := writeReport(t, "redis", newRun())
 	for _, paths := range [][]string{{report}, {page}, {filepath.Join(t.TempDir(), "missing.json")}} {
 		if err := merge(page, paths); err == nil {
 			t.Errorf("%v was merged", paths)
@@ -98,13 +98,65 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestPage: the page of the project has the markers.
-func TestPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/guarantees.md")
-	if err != nil {
+// TestPages: the page of the project and its translation have the markers, and the words of the table between them.
+func TestPages(t *testing.T) {
+	for path, words := range map[string]language{
+		"../../docs/guarantees.md": english, "../../docs/guarantees.zh-CN.md": chinese,
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := replace(string(text), "table"); err != nil {
+			t.Error(err)
+		}
+		for _, c := range columns {
+			if !strings.Contains(string(text), "\n- "+words.title(c)+words.colon+"`") {
+				t.Errorf("%s does not name the column %q", path, words.title(c))
+			}
+		}
+		if !strings.Contains(string(text), words.commands) || !strings.Contains(string(text), "| "+words.lost+" |") {
+			t.Errorf("%s has other heads", path)
+		}
+	}
+}
+
+// TestMergeTranslation: the table is written into the translation too, and a new fault has its name there.
+func TestMergeTranslation(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	translation := strings.TrimSuffix(page, ".md") + ".zh-CN.md"
+	for _, path := range []string{page, translation} {
+		if err := os.WriteFile(path, []byte(beginMarker+endMarker), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := writeReport(t, "redis", newRun(at("pause", 1), at("earthquake", 2)))
+	if err := merge(page, []string{report}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := replace(string(text), "table"); err != nil {
-		t.Error(err)
+	for path, wants := range map[string][]string{
+		page: {"| store | time |", "| paused | earthquake |", "- paused: `pause`\n"},
+		translation: {
+			"| 存储 | 时长 | 操作数 | 违例 | 暂停 | earthquake | 无栅栏 / 有栅栏时丢失的更新 |\n",
+			"| redis | 3m0s | 4711 | 0 | 1 / 0 | 1 / 0 | 3 / 0 |\n",
+			"- 暂停：`pause`\n- earthquake：`earthquake`\n",
+			"| 存储 | 运行日期 | 故障 | 命令 |\n",
+		},
+	} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%q is not in\n%s", want, text)
+			}
+		}
+	}
+	if err := os.WriteFile(translation, []byte("no markers\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := merge(page, []string{report}); err == nil {
+		t.Error("a translation without markers was taken")
 	}
 }

@@ -8,21 +8,24 @@ import (
 	"github.com/holdfast-go/holdfast/lab/broken"
 )
 
-// TestTour: docs/why-locks-are-hard.md tells of each rung, under the number that it has, and shows its picture.
+// TestTour: docs/why-locks-are-hard.md and its translation tell of each rung, under the number that it has, and show
+// its picture.
 func TestTour(t *testing.T) {
-	text, err := os.ReadFile("../../docs/why-locks-are-hard.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sections := strings.Split(string(text), "\n## ")
-	for _, r := range broken.Rungs() {
-		section := sections[r.Number] // the first is before all headings
-		picture := "img/ladder-" + r.Name + ".svg"
-		if !strings.Contains(section, "`"+r.Name+"`") || !strings.Contains(section, "("+picture+")") {
-			t.Errorf("%s, or its picture, is not told of under %.40q", r.Name, section)
+	for _, page := range []string{"../../docs/why-locks-are-hard.md", "../../docs/why-locks-are-hard.zh-CN.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, err := os.Stat("../../docs/" + picture); err != nil {
-			t.Error(err)
+		sections := strings.Split(string(text), "\n## ")
+		for _, r := range broken.Rungs() {
+			section := sections[r.Number] // the first is before all headings
+			picture := "img/ladder-" + r.Name + ".svg"
+			if !strings.Contains(section, "`"+r.Name+"`") || !strings.Contains(section, "("+picture+")") {
+				t.Errorf("%s: %s, or its picture, is not told of under %.40q", page, r.Name, section)
+			}
+			if _, err := os.Stat("../../docs/" + picture); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
