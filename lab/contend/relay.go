@@ -175,7 +175,7 @@ func (g *relay) pause(ctx context.Context, at, other *runner) error {
 		return err
 	}
 	said, err := at.hear(ctx) // its lease may have been detached before the pause; then it expires, or expired
-	if err != nil {
+	if err != nil || said.Late {
 		return err
 	}
 	return said.fault()
@@ -261,7 +261,8 @@ type leg struct {
 type arrival struct {
 	Baton string
 	Lost  bool   // it was lost, or attached by another
-	Error string // any other reason
+	Late  bool   // the store did not respond in time, as to a runner that was paused
+	Error string // any reason but the first
 }
 
 // fault returns an error that a runner must not have.
@@ -356,6 +357,7 @@ func runLegs(in io.Reader, out io.Writer) error {
 		var a arrival
 		if a.Baton, err = l.run(ctx, locks, recorder, baton); err != nil {
 			if a.Lost = errors.Is(err, holdfast.ErrLost); !a.Lost {
+				_, a.Late = errors.AsType[*holdfast.Fault](err)
 				a.Error = err.Error()
 			}
 		}
