@@ -99,7 +99,7 @@ func (r *request) prepare(ctx context.Context, k *lock) (*Lease, error) {
 		return nil, k.client.lacks("semaphores")
 	}
 	r.lock, r.ctx, r.outer = k, ctx, leaseFrom(ctx)
-	if r.outer == nil {
+	if r.outer == nil || r.detached != nil { // a detached lease does not wait for the leases around it
 		return nil, nil
 	}
 	return r.reenter()
