@@ -125,16 +125,17 @@ var (
 )
 
 // Detach ends the lease in this process, without releasing its lock: the store keeps the lock for d, after which it is
-// free unless another process has attached or extended the lease by then. The lease is over when Detach is called,
-// whatever it returns, so that at no time two processes hold it. Its token stays valid, and is that of the attached
+// free unless another process has attached or extended the lease by then. The lease ends before the store is called,
+// whatever that returns, so that at no time two processes hold it. Its token stays valid, and is that of the attached
 // lease: a fence cannot tell the two processes apart, so call Detach when the writes of this one have ended.
 //
-// Until the lease is attached no process can lose it: nothing renews it, and nothing tells when it has expired.
+// Nothing renews a detached lease, and nothing tells when it has expired. WithGrace and WithAtLeast do not apply to it.
 //
-// The error is an *Error. It wraps the error of Err if the lease is not held, ErrBadTTL if d is not possible in this
-// store, ErrUnsupported if the store cannot detach leases, ErrDetach if the lease was re-entered or pinned, and a
-// *Fault or the error of ctx if the store did not confirm the call. In that last case the lock is released, in the
-// background.
+// The error is an *Error. It wraps ErrBadTTL if d is not possible in this store, ErrUnsupported if the store cannot
+// detach leases, ErrDetach if the lease was re-entered or pinned, or ErrNilContext; then the lease is held as before.
+// It wraps the error of Err if the lease is not held, ErrLost if the store no longer has it, and a *Fault or the error
+// of ctx if the store did not confirm the call. Then the lease is over, and its lock is released in the background. If
+// that cannot be done, because the process ends or the store is not reachable, the lock may stay taken for d.
 func (l *Lease) Detach(ctx context.Context, d time.Duration) (Detached, error) {
 	x, err := l.detach(ctx, d)
 	if err != nil {
@@ -245,8 +246,9 @@ func (x *Detached) attach(ctx context.Context, c *Client, cl Claim) (store.Statu
 // when the lock is known to be held, by the clock of this machine.
 //
 // The error is an *Error. It wraps ErrLost if the lease has expired, was released or was attached, ErrBadDetached if x
-// is of another store, ErrBadTTL if d is not possible, and otherwise the errors of [Client.Attach]. After a *Fault the
-// lease may be extended or not.
+// is of another store, ErrBadTTL if d is not possible, and otherwise the errors of [Client.Attach]. After a *Fault, or
+// the error of ctx, the lease may be extended or not, and the request may still arrive, even after a later one: do not
+// rely on a longer d than that of the call that failed until that has passed.
 func (c *Client) Extend(ctx context.Context, x Detached, d time.Duration) (until time.Time, err error) {
 	until, err = c.extend(ctx, x, d)
 	return until, c.failed("extend", x.name, err)
@@ -284,7 +286,9 @@ func (c *Client) beginCall() bool {
 }
 
 // Release releases the lock of a detached lease. The error is an *Error. It wraps ErrLost if the lease was gone before:
-// another holder may have worked in the meantime. Its other errors are those of [Client.Extend].
+// another holder may have worked in the meantime. Its other errors are those of [Client.Extend]. After a *Fault, or the
+// error of ctx, the lock may be released or not, or may expire after this client's ttl; a Release that is repeated then
+// returns ErrLost also if the first one has released the lock.
 func (c *Client) Release(ctx context.Context, x Detached) error {
 	// Leave does not tell whether there was anything to remove. So the lease is extended first, by little.
 	_, err := c.extend(ctx, x, c.settings.ttl)
