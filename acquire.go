@@ -287,8 +287,8 @@ func (r *request) leave() (waited Claim, fault error) {
 		return waited, nil
 	case r.lease != nil:
 		cl := r.lease.claim
-		cl.stay = nil // the caller never had it
 		if r.lease.end(&errUnlocked) && cl.phase == held && !q.handOver(cl, time.Now()) {
+			cl.stay = nil // the caller never had it
 			c.withdraw(cl)
 		}
 		return cl.Claim, nil

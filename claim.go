@@ -349,12 +349,12 @@ func (c *Client) leave(ctx context.Context, cl *claim) error {
 }
 
 // forgoStay cancels WithAtLeast for a lease that is released because its caller does not receive it. The claim of a
-// lease that was re-entered keeps it.
+// lease that was re-entered keeps it, and so does one that is leaving, which does not change.
 func (l *Lease) forgoStay() {
 	l.client.begin()
 	defer l.client.end()
-	if l.claim.lease == l && len(l.claim.more) == 0 {
-		l.claim.stay = nil
+	if cl := l.claim; cl.phase == held && cl.lease == l && len(cl.more) == 0 {
+		cl.stay = nil
 	}
 }
 

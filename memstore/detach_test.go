@@ -23,10 +23,12 @@ func TestWaitingIsNotDetached(t *testing.T) {
 		_, err := s.Join(t.Context(), claim(i+1))
 		testkit.Must(t, err)
 	}
-	if status, err := s.Detach(t.Context(), claim(2), store.ID{3}, time.Hour); err != nil || status.State != store.Gone {
+	status, err := s.Detach(t.Context(), claim(2), store.ID{3}, time.Hour)
+	if err != nil || status.State != store.Gone {
 		t.Errorf("Detach of a waiting claim: %v, %v", status.State, err)
 	}
-	if status, err := s.Attach(t.Context(), claim(4), store.ID{2}); err != nil || status.State != store.Gone {
+	status, err = s.Attach(t.Context(), claim(4), store.ID{2})
+	if err != nil || status.State != store.Gone {
 		t.Errorf("Attach of a waiting claim: %v, %v", status.State, err)
 	}
 }

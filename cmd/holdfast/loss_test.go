@@ -110,7 +110,7 @@ func TestNobodyListens(t *testing.T) {
 	d.contains("code", "79\n")
 }
 
-// TestAcquireForNobody has holdfast print a lease to a pipe that nobody reads. No process knows of the lease then, so it
+// TestAcquireForNobody has holdfast print a lease to a pipe without a reader. No process knows of the lease then, so it
 // must not stay taken.
 func TestAcquireForNobody(t *testing.T) {
 	d := newDesk(t)

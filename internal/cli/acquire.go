@@ -153,7 +153,7 @@ type leased struct{ *holdfast.Lease }
 // Tokens implements grip.
 func (l leased) Tokens() []holdfast.Token { return []holdfast.Token{l.Token()} }
 
-// lockOne acquires the one lock, as a lease that can be detached for r.spell. What cannot be detached is not waited for.
+// lockOne acquires the one lock, as a lease that can be detached for r.spell. If it cannot be, lockOne does not wait.
 func (r *run) lockOne(ctx context.Context) (grip, error) {
 	switch a := &r.session.abilities; {
 	case !a.Detach:
