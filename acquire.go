@@ -99,7 +99,7 @@ func (r *request) prepare(ctx context.Context, k *lock) (*Lease, error) {
 		return nil, k.client.lacks("semaphores")
 	}
 	r.lock, r.ctx, r.outer = k, ctx, leaseFrom(ctx)
-	if r.outer == nil {
+	if r.outer == nil || r.detached != nil { // a detached lease does not wait for the leases around it
 		return nil, nil
 	}
 	return r.reenter()
@@ -287,8 +287,8 @@ func (r *request) leave() (waited Claim, fault error) {
 		return waited, nil
 	case r.lease != nil:
 		cl := r.lease.claim
-		cl.stay = nil // the caller never had it
 		if r.lease.end(&errUnlocked) && cl.phase == held && !q.handOver(cl, time.Now()) {
+			cl.stay = nil // the caller never had it
 			c.withdraw(cl)
 		}
 		return cl.Claim, nil

@@ -337,11 +337,25 @@ const fasterBy = 100
 func (c *Client) leave(ctx context.Context, cl *claim) error {
 	if cl.stay != nil {
 		if left := time.Duration(cl.stay.until - monoNow()); left > 0 {
-			_, err := c.detacher().Detach(ctx, cl.Claim, cl.stay.as, max(left+left/fasterBy, c.abilities.MinTTL))
-			return err
+			left = min(max(left+left/fasterBy, c.abilities.MinTTL), c.abilities.MaxTTL)
+			s, err := c.detacher().Detach(ctx, cl.Claim, cl.stay.as, left)
+			if err != nil || s.State == store.Held {
+				return err
+			}
+			// It is not held. If the store lost the grant, it may be waiting.
 		}
 	}
 	return c.store.Leave(ctx, cl.Claim)
+}
+
+// forgoStay cancels WithAtLeast for a lease that is released because its caller does not receive it. The claim of a
+// lease that was re-entered keeps it, and so does one that is leaving, which does not change.
+func (l *Lease) forgoStay() {
+	l.client.begin()
+	defer l.client.end()
+	if cl := l.claim; cl.phase == held && cl.lease == l && len(cl.more) == 0 {
+		cl.stay = nil
+	}
 }
 
 // endLeases ends the leases of cl that have not ended yet.

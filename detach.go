@@ -37,8 +37,9 @@ func (x Detached) Token() Token { return newToken(x.ticket, !x.demand.Exclusive(
 // detachedPrefix begins the text of a Detached, with the version of its format.
 const detachedPrefix = "hf1."
 
-// maxDetachedText bounds the text of a Detached: a name and an identity of their greatest lengths fit.
-const maxDetachedText = 8 << 10
+// maxDetachedText bounds the text of a Detached: a name and an identity of their greatest lengths fit, also if JSON
+// escapes all of them.
+const maxDetachedText = 16 << 10
 
 // detachedText is the content of the text of a Detached.
 type detachedText struct {
@@ -70,8 +71,12 @@ func (x Detached) String() string {
 // MarshalText returns the text of String.
 func (x Detached) MarshalText() ([]byte, error) { return []byte(x.String()), nil }
 
-// UnmarshalText parses a text as ParseDetached does.
+// UnmarshalText parses a text as ParseDetached does. An empty text is that of a zero Detached.
 func (x *Detached) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*x = Detached{}
+		return nil
+	}
 	parsed, err := ParseDetached(string(text))
 	if err == nil {
 		*x = parsed
@@ -96,9 +101,9 @@ func ParseDetached(s string) (Detached, error) {
 		return bad("it is damaged")
 	}
 	var t detachedText
-	if json.Unmarshal(content, &t) != nil || t.Token.Ticket() == 0 || t.Store == "" || t.ID == store.Everyone ||
-		t.Units < 1 || t.Units > t.Limit || t.Limit > store.MaxReaders ||
-		t.Kind != KindLock && t.Kind != KindSemaphore {
+	if json.Unmarshal(content, &t) != nil || t.Token.Ticket() == 0 ||
+		t.Store == "" || t.ID == store.Everyone || t.Units < 1 || t.Units > t.Limit || t.Limit > store.MaxReaders ||
+		t.Kind != KindLock && t.Kind != KindSemaphore || t.Kind == KindLock && t.Limit != store.MaxReaders {
 		return bad("it is damaged")
 	}
 	if err := store.CheckName(t.Name); err != nil {
@@ -120,16 +125,17 @@ var (
 )
 
 // Detach ends the lease in this process, without releasing its lock: the store keeps the lock for d, after which it is
-// free unless another process has attached or extended the lease by then. The lease is over when Detach is called,
-// whatever it returns, so that at no time two processes hold it. Its token stays valid, and is that of the attached
+// free unless another process has attached or extended the lease by then. The lease ends before the store is called,
+// whatever that returns, so that at no time two processes hold it. Its token stays valid, and is that of the attached
 // lease: a fence cannot tell the two processes apart, so call Detach when the writes of this one have ended.
 //
-// Until the lease is attached no process can lose it: nothing renews it, and nothing tells when it has expired.
+// Nothing renews a detached lease, and nothing tells when it has expired. WithGrace and WithAtLeast do not apply to it.
 //
-// The error is an *Error. It wraps the error of Err if the lease is not held, ErrBadTTL if d is not possible in this
-// store, ErrUnsupported if the store cannot detach leases, ErrDetach if the lease was re-entered or pinned, and a
-// *Fault or the error of ctx if the store did not confirm the call. In that last case the lock is released, in the
-// background.
+// The error is an *Error. It wraps ErrBadTTL if d is not possible in this store, ErrUnsupported if the store cannot
+// detach leases, ErrDetach if the lease was re-entered or pinned, or ErrNilContext; then the lease is held as before.
+// It wraps the error of Err if the lease is not held, ErrLost if the store no longer has it, and a *Fault or the error
+// of ctx if the store did not confirm the call. Then the lease is over, and its lock is released in the background. If
+// that cannot be done, because the process ends or the store is not reachable, the lock may stay taken for d.
 func (l *Lease) Detach(ctx context.Context, d time.Duration) (Detached, error) {
 	x, err := l.detach(ctx, d)
 	if err != nil {
@@ -156,11 +162,12 @@ func (l *Lease) detach(ctx context.Context, d time.Duration) (Detached, error) {
 	switch {
 	case err == nil && status.State == store.Held:
 		return x, nil
-	case err == nil:
-		return Detached{}, errWithdrawn
-	case !store.Final(err):
-		c.abandon(cl, x.id, d)
+	case err == nil: // if the store lost the grant, the claim may be waiting there
+		err = errWithdrawn
+	case store.Final(err):
+		return Detached{}, err
 	}
+	c.abandon(cl, x.id, d)
 	return Detached{}, err
 }
 
@@ -177,9 +184,14 @@ func (l *Lease) beginDetach() (Detached, error) {
 		return Detached{}, fmt.Errorf("%w: it was re-entered, and other leases of it are still held", ErrDetach)
 	case cl.pinned:
 		return Detached{}, fmt.Errorf("%w: it was pinned for a guard of the store", ErrDetach)
-	case cl.phase != held || !l.end(&errDetached):
+	case c.isClosed(): // Close is about to end it
+		return Detached{}, ErrClosed
+	case !l.end(&errDetached): // it was unlocked at the same moment
+		return Detached{}, l.Err()
+	case cl.phase != held:
 		return Detached{}, errWithdrawn
 	}
+	cl.stay = nil
 	c.drop(cl)
 	c.calls.Add(1)
 	return Detached{
@@ -192,12 +204,14 @@ func (l *Lease) beginDetach() (Detached, error) {
 func (c *Client) abandon(cl *claim, as store.ID, d time.Duration) {
 	c.begin()
 	defer c.end()
-	if c.isClosed() {
-		return // it expires
-	}
-	c.withdraw(cl)
 	detached := &claim{Claim: cl.Claim, queue: &localQueue{lock: cl.queue.lock}, pos: agenda.Off}
 	detached.ID, detached.Ticket = as, 0
+	if c.isClosed() { // Close waits for this, and closes the store then
+		c.leaveLate(cl.Claim)
+		c.leaveLate(detached.Claim)
+		return
+	}
+	c.withdraw(cl)
 	c.withdraw(detached)
 	detached.giveUp += int64(d)
 }
@@ -232,8 +246,9 @@ func (x *Detached) attach(ctx context.Context, c *Client, cl Claim) (store.Statu
 // when the lock is known to be held, by the clock of this machine.
 //
 // The error is an *Error. It wraps ErrLost if the lease has expired, was released or was attached, ErrBadDetached if x
-// is of another store, ErrBadTTL if d is not possible, and otherwise the errors of [Client.Attach]. After a *Fault the
-// lease may be extended or not.
+// is of another store, ErrBadTTL if d is not possible, and otherwise the errors of [Client.Attach]. After a *Fault, or
+// the error of ctx, the lease may be extended or not, and the request may still arrive, even after a later one: do not
+// rely on a longer d than that of the call that failed until that has passed.
 func (c *Client) Extend(ctx context.Context, x Detached, d time.Duration) (until time.Time, err error) {
 	until, err = c.extend(ctx, x, d)
 	return until, c.failed("extend", x.name, err)
@@ -241,10 +256,15 @@ func (c *Client) Extend(ctx context.Context, x Detached, d time.Duration) (until
 
 // extend is Extend, with errors that are not wrapped in an *Error yet.
 func (c *Client) extend(ctx context.Context, x Detached, d time.Duration) (time.Time, error) {
-	if err := errors.Join(c.checkDetached(ctx, x), c.checkSpell(d)); err != nil {
+	if err := c.checkDetached(ctx, x); err != nil {
 		return time.Time{}, err
 	}
-	c.calls.Add(1)
+	if err := c.checkSpell(d); err != nil {
+		return time.Time{}, err
+	}
+	if !c.beginCall() {
+		return time.Time{}, ErrClosed
+	}
 	defer c.calls.Done()
 	status, err := c.detacher().Detach(ctx, c.claimOf(x), x.id, d)
 	if err == nil && status.State != store.Held {
@@ -253,12 +273,30 @@ func (c *Client) extend(ctx context.Context, x Detached, d time.Duration) (time.
 	return status.Until, err
 }
 
+// beginCall begins a call of the store that Close waits for, and that ends with calls.Done. It reports false if the
+// client is closed.
+func (c *Client) beginCall() bool {
+	c.begin()
+	defer c.end()
+	if c.isClosed() {
+		return false
+	}
+	c.calls.Add(1)
+	return true
+}
+
 // Release releases the lock of a detached lease. The error is an *Error. It wraps ErrLost if the lease was gone before:
-// another holder may have worked in the meantime. Its other errors are those of [Client.Extend].
+// another holder may have worked in the meantime. Its other errors are those of [Client.Extend]. After a *Fault, or the
+// error of ctx, the lock may be released or not, or may expire after this client's ttl; a Release that is repeated then
+// returns ErrLost also if the first one has released the lock.
 func (c *Client) Release(ctx context.Context, x Detached) error {
 	// Leave does not tell whether there was anything to remove. So the lease is extended first, by little.
 	_, err := c.extend(ctx, x, c.settings.ttl)
+	if err == nil && !c.beginCall() {
+		err = ErrClosed
+	}
 	if err == nil {
+		defer c.calls.Done()
 		err = c.store.Leave(ctx, c.claimOf(x))
 	}
 	return c.failed("release", x.name, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // detached detaches a lease for d.
@@ -285,4 +286,129 @@ func TestDetachUnsupported(t *testing.T) {
 		}
 		r.refused("at least", c.Mutex("x", holdfast.WithAtLeast(ttl)).TryLock, holdfast.ErrUnsupported)
 	})
+}
+
+// TestAttachUnderLease attaches a lease of a semaphore under another lease of it, with WithReentrance: it is attached,
+// and is not the lease around it once more.
+func TestAttachUnderLease(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c := r.client(holdfast.WithReentrance())
+		pool := c.Semaphore("pool", 2)
+		x := r.detached(r.lock(units(pool, 1)), 3*ttl)
+		outer := r.lock(units(pool, 1))
+		inner := r.lease(c.Attach(outer.Context(), x))
+		if inner.Token() != x.Token() {
+			t.Errorf("attached with token %v, want %v", inner.Token(), x.Token())
+		}
+		reader := r.detached(r.lock(c.RWMutex("book").RLock), 3*ttl)
+		plain := r.client()
+		outer = r.lock(plain.RWMutex("book").RLock)
+		r.unlock(r.lease(plain.Attach(outer.Context(), reader)))
+	})
+}
+
+// TestDetachWhileEnding: a lease that is unlocked, or whose client is closed, at the moment of Detach was not lost.
+func TestDetachWhileEnding(t *testing.T) {
+	for what, end := range map[string]func(*holdfast.Client, *holdfast.Lease) error{
+		"Unlock": func(_ *holdfast.Client, l *holdfast.Lease) error { return l.Unlock(context.Background()) },
+		"Close":  func(c *holdfast.Client, _ *holdfast.Lease) error { return c.Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			server := memstore.NewServer()
+			for range 300 {
+				c := holdfast.New(server.Connect())
+				l, err := c.Mutex("job").Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error)
+				go func() { ended <- end(c, l) }()
+				x, detachErr := l.Detach(t.Context(), ttl)
+				endErr := <-ended
+				if errors.Is(detachErr, holdfast.ErrLost) || errors.Is(endErr, holdfast.ErrLost) {
+					t.Fatalf("Detach: %v; %s: %v", detachErr, what, endErr)
+				}
+				c.Close()
+				if other := holdfast.New(server.Connect()); detachErr == nil {
+					if err := other.Release(t.Context(), x); err != nil {
+						t.Fatal(err)
+					}
+					other.Close()
+				}
+			}
+		})
+	}
+}
+
+// TestCloseDuringDetach: the client is closed while Detach has no response. Nobody has the lease, so its lock must not
+// stay taken for as long as it was to be detached.
+func TestCloseDuringDetach(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		c, link := r.linked(holdfast.WithTTL(ttl))
+		l := r.lock(c.Mutex("job").Lock)
+		release := link.HoldReplies()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		closed := make(chan error)
+		go func() {
+			time.Sleep(time.Second / 2)
+			closed <- c.Close()
+		}()
+		time.AfterFunc(2*time.Second, release)
+		if _, err := l.Detach(ctx, 100*ttl); err == nil {
+			t.Fatal("without a response Detach succeeded")
+		}
+		r.must(<-closed)
+		r.pass(2 * ttl)
+		r.lock(r.client().Mutex("job").TryLock)
+	})
+}
+
+// TestExtendWhileClosing: calls for detached leases may be in progress when the client is closed.
+func TestExtendWhileClosing(t *testing.T) {
+	server := memstore.NewServer()
+	for range 100 {
+		c := holdfast.New(server.Connect())
+		l, err := c.Mutex("job").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := l.Detach(t.Context(), ttl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if _, err := c.Extend(t.Context(), x, ttl); err != nil && !errors.Is(err, holdfast.ErrClosed) {
+				t.Error(err)
+			}
+		}()
+		c.Close()
+		<-done
+		other := holdfast.New(server.Connect())
+		if err := other.Release(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		other.Close()
+	}
+}
+
+// TestDetachedTextOfLongNames: every name and prefix that is possible can be written and parsed again.
+func TestDetachedTextOfLongNames(t *testing.T) {
+	long := strings.Repeat("\x01", store.MaxName)
+	s := memstore.NewServer().Connect(memstore.WithPrefix(long))
+	c := holdfast.New(s)
+	defer c.Close()
+	l, err := c.Mutex(long).Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := l.Detach(t.Context(), ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parsed, err := holdfast.ParseDetached(x.String()); err != nil || parsed != x {
+		t.Errorf("a text of %d bytes: %v", len(x.String()), err)
+	}
 }

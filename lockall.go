@@ -121,6 +121,9 @@ func lockAll(ctx context.Context, op string, parts []Part, o groupOptions) (*Mul
 		}
 		l, err := p.acquire(ctx, wait, under)
 		if err != nil {
+			for _, l := range m.leases {
+				l.forgoStay()
+			}
 			m.Unlock(ctx) //nolint:errcheck // an unconfirmed release is repeated; the caller needs err
 			return nil, err
 		}

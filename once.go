@@ -26,6 +26,11 @@ import (
 // an *Error if fn was not called for another reason than that it had been; it wraps ErrUnsupported if the store cannot
 // keep locks without a holder, ErrBadTTL if keepFor is not possible in it, and otherwise the errors of [Mutex.TryLock].
 // If fn was called, Once returns fn's error as it is.
+//
+// If the store does not confirm that it remembers the occasion, fn is not called. Then the occasion is forgotten again,
+// in the background, and Once can be repeated. But calls in the meantime report that fn was called, and if this process
+// dies or the store is not reachable, the occasion may stay remembered: then fn runs on no machine. A process that is
+// paused for longer than keepFor before it calls fn may call it beside another.
 func (c *Client) Once(ctx context.Context, name, occasion string, keepFor time.Duration,
 	fn func(ctx context.Context) error,
 ) (called bool, err error) {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // fleet runs a job that takes a millisecond on three machines whose clocks differ by ten seconds, and returns how often
@@ -117,6 +119,48 @@ func TestAtLeastRetried(t *testing.T) {
 		r.pass(ttl)
 		r.lock(r.client().Mutex("job").TryLock)
 	})
+}
+
+// TestAtLeastOfSeveral: one of several locks is taken, so the caller gets none. The others are free at once, although
+// they were acquired for a moment.
+func TestAtLeastOfSeveral(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.lock(r.client().Mutex("b").Lock)
+		c := r.client(holdfast.WithAtLeast(10 * ttl))
+		if _, err := holdfast.TryLockAll(t.Context(), c.Mutex("a"), c.Mutex("b")); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatal(err)
+		}
+		if _, err := holdfast.LockAll(r.within(ttl), c.Mutex("a"), c.Mutex("b")); !errors.Is(err, holdfast.ErrLocked) {
+			t.Fatal(err)
+		}
+		r.pass(time.Second) // its release is sent in the background
+		r.lock(r.client().Mutex("a").TryLock)
+	})
+}
+
+// TestAtLeastForLong: the longest time that the store allows is not exceeded for the sake of its clock.
+func TestAtLeastForLong(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		d := &longest{Store: r.server.Connect()}
+		c := holdfast.New(d)
+		defer c.Close()
+		most := d.Abilities().MaxTTL
+		r.unlock(r.lock(c.Mutex("job", holdfast.WithAtLeast(most)).Lock))
+		if d.detached == 0 || d.detached > most {
+			t.Errorf("detached for %v of %v", d.detached, most)
+		}
+	})
+}
+
+// A longest store notes for how long a claim was detached.
+type longest struct {
+	*memstore.Store
+	detached time.Duration
+}
+
+func (s *longest) Detach(ctx context.Context, c store.Claim, as store.ID, d time.Duration) (store.Status, error) {
+	s.detached = d
+	return s.Store.Detach(ctx, c, as, d)
 }
 
 // TestOnce: a job runs once for each occasion, on one of the machines, and nothing is left of the occasion.

@@ -149,7 +149,10 @@ func WithHandOver(turns int, d time.Duration) Option {
 // runs. [Client.Once] is stricter: it also holds for a process that dies.
 //
 // The lease ends with Unlock, as always. Unlock costs the same as without the option. If the process dies before
-// Unlock, the lock is free when the ttl has passed. A lock with this option is not handed over inside the process.
+// Unlock, or ends after an Unlock or a Close that the store did not confirm, the lock is free when the ttl has passed.
+// Where the store's shortest ttl is longer than what is left of d, as a session's in etcd, the lock stays taken for
+// that. For a lease that was attached, d counts from then on. A lock with this option is not handed over inside the
+// process.
 func WithAtLeast(d time.Duration) Option {
 	return func(s *settings) { s.atLeast = d; s.positive("WithAtLeast", d, ErrBadOption) }
 }

@@ -68,6 +68,9 @@
 // the client's session does not affect it; and etcd deletes it when its own lease expires. Attach likewise moves it to
 // the session of the client that attaches it, and a further Detach to a new lease. The lease before is revoked.
 //
+// A new leader of etcd grants every lease its whole ttl again. So a claim that was detached for long, and is not
+// attached, may stay for as much longer with each change of the leader.
+//
 // Detach is two requests, and Attach is two. Both are conditional on the session's epoch, as Join is: a request that
 // arrives after its new ID was left is not carried out. Programs of earlier versions read a detached claim as any other
 // holder's.
@@ -86,8 +89,8 @@
 // Exclusion, order and tokens survive the loss of any minority of members, of the leader, of the network between
 // members, and clocks that are set, as long as clocks run at about the same pace: a lease is measured by the pace of
 // the leader's clock. (etcd's LeaseCheckpoint, which is off by default, may shorten a lease of more than five minutes
-// when the leader changes: leave it off, or the ttl below that.) With less than a majority nothing is granted and
-// nothing is renewed, and what is held ends with its ttl on both sides.
+// when the leader changes: leave it off, or the ttl, and the time of detached claims, below that.) With less than a
+// majority nothing is granted and nothing is renewed, and what is held ends with its ttl on both sides.
 //
 // After the death of a client its locks are free when the ttl has passed and etcd has checked for expired leases, which
 // it does twice a second. A new leader grants every lease its whole ttl again, so that it may take twice the ttl, and

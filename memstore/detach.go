@@ -47,8 +47,8 @@ func (st *Store) transfer(
 	return status, err
 }
 
-// rename gives the claim from the ID to, unless the claim to is in the queue already, and returns it. It returns nil if
-// neither is in the queue, or if there is a tombstone for to.
+// rename gives the held claim from the ID to, unless the claim to is in the queue already, and returns it. It returns
+// nil if neither is in the queue, if from waits, or if there is a tombstone for to.
 func (s *Server) rename(t *tenant, name string, from, to store.ID) (*entry, error) {
 	if there := s.entries[to]; there != nil {
 		if there.queue == nil {
@@ -57,7 +57,7 @@ func (s *Server) rename(t *tenant, name string, from, to store.ID) (*entry, erro
 		return s.find(t, name, to)
 	}
 	p, err := s.find(t, name, from)
-	if p == nil {
+	if p == nil || !p.held {
 		return nil, err
 	}
 	delete(s.entries, from)

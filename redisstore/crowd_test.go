@@ -27,6 +27,16 @@ func TestStampedeInCluster(t *testing.T) {
 	crowds.Stampede(t, crowds.Herd{URL: clusterURL(servers.RedisCluster(t))})
 }
 
+// TestRelay passes one lease back and forth between two processes, which are killed and paused.
+func TestRelay(t *testing.T) {
+	for _, mode := range []string{"queue", "plain"} {
+		t.Run(mode, func(t *testing.T) {
+			url := "redis://" + servers.Redis(t).Addr() + "?ttl=1s&mode=" + mode
+			crowds.Relay(t, crowds.Race{URL: url, TTL: time.Second, Passes: 400, Faults: 3})
+		})
+	}
+}
+
 // TestCrowdThatGivesUp: 600 calls of Lock are cancelled at the same moment, again and again, on a server that
 // answers. Callers on the same client that do not give up get no error from anything that they call.
 func TestCrowdThatGivesUp(t *testing.T) {

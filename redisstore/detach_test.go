@@ -384,3 +384,17 @@ func TestPlainDetachNeedsOwnValue(t *testing.T) {
 	}
 	testkit.Keep(t, s, c, store.Held)
 }
+
+// A server that does not permit Detach says so for good. The caller then leaves nothing, and the client forgets the
+// claim all the same.
+func TestPlainDetachForbidden(t *testing.T) {
+	server := servers.Redis(t)
+	s := openAt(t, "redis://"+server.Addr()+"?mode=plain")
+	c := testkit.Held(t, s, claim("forbidden"))
+	do(t, server, "ACL", "SETUSER", "default", "-evalsha", "-eval")
+	_, err := s.Detach(t.Context(), c, heirOf(c).ID, ttl)
+	checkFault(t, err, true, "lacks a permission")
+	if n := redisstore.PlainClaims(s); n != 0 {
+		t.Errorf("%d claims are known to the client", n)
+	}
+}

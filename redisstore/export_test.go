@@ -59,3 +59,11 @@ func Switches(s *Store) int64 {
 	w, _ := s.mode.(*lines).topology.(*single).home.commands.Current()
 	return w.Switches()
 }
+
+// PlainClaims returns how many claims a store in plain mode knows.
+func PlainClaims(s *Store) int {
+	p := s.mode.(*plainMode) //nolint:forcetypeassert // the test has opened it so
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.bids)
+}

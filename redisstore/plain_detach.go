@@ -32,10 +32,12 @@ func (p *plainMode) Detach(ctx context.Context, c store.Claim, as store.ID, d ti
 		e.Keys, e.Args = append(e.Keys, from.tombstone()), append(e.Args, millis(c.TTL))
 	}
 	ticket, try, err := p.transfer(&call, e)
+	if err == nil || store.Final(err) { // after a final error the caller need not leave
+		p.forget(from)
+	}
 	if err != nil {
 		return store.Status{}, err
 	}
-	p.forget(from)
 	if ticket == 0 {
 		return store.Status{}, nil
 	}

@@ -24,16 +24,17 @@ type Detacher interface {
 	//  2. If there is a tombstone for as, or if c.ID is not in the queue, it returns Gone, and changes nothing.
 	//
 	// The status is Held with the claim's ticket and with Until, which counts from the sending of the request (rule 5),
-	// or Gone. The caller passes a claim that it believes held. It must not use c.ID any more, whatever Detach returns,
-	// but for a Leave: after an error the outcome is unknown, and it leaves both c.ID and as, the latter with Ticket 0
-	// (rule 8).
+	// or Gone. The caller passes a claim that it believes held. If the claim waits, the grant was lost: it is not
+	// detached, and Detach returns Gone, or an error. The caller must not use c.ID any more, whatever Detach returns,
+	// but for a Leave. After an error that is not final, and after Gone, it leaves both c.ID and as, the latter with
+	// Ticket 0: the outcome is unknown, or the claim may be waiting (rule 8).
 	Detach(ctx context.Context, c Claim, as ID, d time.Duration) (Status, error)
 
 	// Attach makes the detached claim with the ID from, in the queue of c.Name, a claim of this client: it gets the ID,
 	// the ttl, the grace, the owner and the turn of c, and has to be kept. Its ticket, its units and its position stay.
 	//
 	//  1. If c.ID is in the queue, because the call is a repetition, Attach keeps that claim and returns its status.
-	//  2. If there is a tombstone for c.ID, or if from is not in the queue, it returns Gone, and changes nothing.
+	//  2. If there is a tombstone for c.ID, or if from is not held in the queue, it returns Gone, and changes nothing.
 	//
 	// The status is Held with the claim's ticket and with Until, or Gone. After an error the caller leaves c with
 	// Ticket 0 (rule 8). If Attach had arrived, that releases the claim.

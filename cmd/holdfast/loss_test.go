@@ -5,6 +5,7 @@ package main_test
 import (
 	"database/sql"
 	"os"
+	"os/exec"
 	"os/signal"
 	"runtime"
 	"strconv"
@@ -107,6 +108,24 @@ func TestNobodyListens(t *testing.T) {
 	d.start("break", "--yes", "x").exits(0)
 	p.exits(0)
 	d.contains("code", "79\n")
+}
+
+// TestAcquireForNobody has holdfast print a lease to a pipe without a reader. No process knows of the lease then, so it
+// must not stay taken.
+func TestAcquireForNobody(t *testing.T) {
+	d := newDesk(t)
+	reader, writer, err := os.Pipe()
+	check(t, err)
+	check(t, reader.Close())
+	defer writer.Close()
+	cmd := exec.Command(program, "acquire", "x", "--for", "1h")
+	errs := d.temp()
+	defer errs.Close()
+	cmd.Stdout, cmd.Stderr = writer, errs
+	p := d.begin(cmd)
+	p.out, p.errors = errs.Name(), errs.Name()
+	p.exits(69)
+	d.start("run", "--no-wait", "x", "--", "true").exits(0)
 }
 
 // TestNobodyReads has holdfast write to a pipe that is full and is not read, as with a pager that waits for a key. The

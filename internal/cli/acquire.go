@@ -55,8 +55,8 @@ It exits with 75 if the lock is taken.`,
 			if spell == nil {
 				return usageError("--for is missing: how long the lock stays taken unless it is renewed or released")
 			}
-			r := &run{app: a, runFlags: f, names: args, single: true}
-			return r.detach(cmd.Context(), *spell, asJSON)
+			r := &run{app: a, runFlags: f, names: args, single: true, spell: *spell}
+			return r.detach(cmd.Context(), asJSON)
 		},
 	}
 	flags := cmd.Flags()
@@ -153,8 +153,15 @@ type leased struct{ *holdfast.Lease }
 // Tokens implements grip.
 func (l leased) Tokens() []holdfast.Token { return []holdfast.Token{l.Token()} }
 
-// lockOne acquires the one lock, as a lease that can be detached.
+// lockOne acquires the one lock, as a lease that can be detached for r.spell. If it cannot be, lockOne does not wait.
 func (r *run) lockOne(ctx context.Context) (grip, error) {
+	switch a := &r.session.abilities; {
+	case !a.Detach:
+		return nil, usageError("%w: it has no detached leases", holdfast.ErrUnsupported)
+	case r.spell < a.MinTTL || r.spell > a.MaxTTL:
+		return nil, usageError("%w: --for %v: the store allows %v to %v", holdfast.ErrBadTTL, r.spell, a.MinTTL,
+			a.MaxTTL)
+	}
 	lease, err := r.leaseOf(ctx, r.session.Client, r.names[0], r.options())
 	if err != nil {
 		return nil, err // not a nil *Lease in a non-nil grip
@@ -162,8 +169,8 @@ func (r *run) lockOne(ctx context.Context) (grip, error) {
 	return leased{lease}, nil
 }
 
-// detach acquires the one lock, detaches it for spell, and prints it.
-func (r *run) detach(ctx context.Context, spell time.Duration, asJSON bool) error {
+// detach acquires the one lock, detaches it, and prints it.
+func (r *run) detach(ctx context.Context, asJSON bool) error {
 	signals := make(chan os.Signal, 1)
 	notifyUnlessIgnored(signals, []os.Signal{os.Interrupt, syscall.SIGTERM})
 	defer signal.Stop(signals)
@@ -182,9 +189,11 @@ func (r *run) detach(ctx context.Context, spell time.Duration, asJSON bool) erro
 	case err != nil:
 		return err
 	}
+	signal.Ignore(syscall.SIGPIPE) // if the output has no reader, the lease is released below
 	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
-	x, err := r.grip.(leased).Detach(ctx, spell) //nolint:forcetypeassert // lockOne made it
+	sent := time.Now()                             // the store counts from later on
+	x, err := r.grip.(leased).Detach(ctx, r.spell) //nolint:forcetypeassert // lockOne made it
 	if err != nil {
 		return err
 	}
@@ -196,7 +205,7 @@ func (r *run) detach(ctx context.Context, spell time.Duration, asJSON bool) erro
 			Name  string            `json:"name"`
 			Token holdfast.Token    `json:"token"`
 			Until time.Time         `json:"until"`
-		}{x, x.Name(), x.Token(), time.Now().Add(spell).Round(time.Millisecond)})
+		}{x, x.Name(), x.Token(), sent.Add(r.spell).Truncate(time.Millisecond)})
 	}
 	if err != nil { // no process knows of the lease
 		return errors.Join(exitWith(exitStore, "the lease could not be printed, and is released: %w", err),

@@ -77,6 +77,8 @@ func TestAcquireCalledWrongly(t *testing.T) {
 	call(t, "acquire", "--for", "1m").complains(t, exitUsage, "one name")
 	file := "sqlite:" + filepath.Join(t.TempDir(), "locks.db")
 	onFile(t, file, "", "acquire", "x", "--for", "0").complains(t, exitUsage, "bad ttl")
+	onFile(t, file, "", "acquire", "taken", "--for", "5m").want(t, 0, `^hf1`, nothing)
+	onFile(t, file, "", "acquire", "taken", "--for", "900000h").complains(t, exitUsage, "bad ttl") // it does not wait
 	call(t, "renew", "x").complains(t, exitUsage, "--for is missing")
 	call(t, "renew", "x", "--for", "1m").complains(t, exitUsage, "bad detached lease")
 	call(t, "release").complains(t, exitUsage, "no lease")

@@ -39,7 +39,8 @@ type run struct {
 	command []string
 
 	election bool // of the one name: see elect.go
-	single   bool // one lease, which is detached: see acquire.go
+	single   bool // one lease, which is detached for spell: see acquire.go
+	spell    time.Duration
 	lost     bool // the lock, while the command ran
 	session  *session
 	notice   notice
@@ -107,8 +108,8 @@ func (r *run) execute(ctx context.Context, j *job) (code int, err error) {
 		return nil
 	}
 	if r.once == nil {
-		err = start(ctx)
-		return code, err // start has set both
+		err = start(ctx) // it sets code
+		return code, err
 	}
 	keepFor := min(rememberOnce, r.session.abilities.MaxTTL)
 	if r.keepFor != nil {
