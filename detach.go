@@ -242,13 +242,12 @@ func (x *Detached) attach(ctx context.Context, c *Client, cl Claim) (store.Statu
 	return status, err
 }
 
-// Extend makes the lock of a detached lease expire d from now, even if that is earlier than before. It returns until
-// when the lock is known to be held, by the clock of this machine.
+// Extend makes the lock of a detached lease expire d from now, unless it expires later anyway. It returns until when
+// the lock is known to be held, by the clock of this machine: d from now.
 //
 // The error is an *Error. It wraps ErrLost if the lease has expired, was released or was attached, ErrBadDetached if x
 // is of another store, ErrBadTTL if d is not possible, and otherwise the errors of [Client.Attach]. After a *Fault, or
-// the error of ctx, the lease may be extended or not, and the request may still arrive, even after a later one: do not
-// rely on a longer d than that of the call that failed until that has passed.
+// the error of ctx, the lease may be extended or not, and Extend can be repeated.
 func (c *Client) Extend(ctx context.Context, x Detached, d time.Duration) (until time.Time, err error) {
 	until, err = c.extend(ctx, x, d)
 	return until, c.failed("extend", x.name, err)

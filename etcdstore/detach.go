@@ -147,6 +147,8 @@ func (m *moving) attempt(ctx context.Context, ses *session, first bool) (status 
 		return status, err
 	case e.ID == m.to && e.kv.Lease == m.target(ses): // it was moved, and the response was lost
 		return m.landed(ses, &e)
+	case m.detach && e.ID == m.to && s.etcd.lasts(ctx, clientv3.LeaseID(e.kv.Lease), m.d):
+		return m.landed(ses, &e)
 	case m.detach && m.lease == 0:
 		if m.lease, err = s.etcd.grantLease(ctx, m.d); err != nil {
 			return status, err
@@ -344,6 +346,12 @@ func (c *cluster) grantLease(ctx context.Context, ttl time.Duration) (clientv3.L
 		}
 	}
 	return clientv3.LeaseID(r.ID), a.err
+}
+
+// lasts reports whether a lease is known to have d left, or more.
+func (c *cluster) lasts(ctx context.Context, id clientv3.LeaseID, d time.Duration) bool {
+	left, err := c.leases.LeaseTimeToLive(ctx, &etcdserverpb.LeaseTimeToLiveRequest{ID: int64(id)})
+	return err == nil && left.TTL >= int64((d+time.Second-1)/time.Second)
 }
 
 // revokeLease revokes a lease, and with it all keys under it.

@@ -30,9 +30,13 @@ func (st *Store) transfer(
 	status, err := send(&call, st.route(), func() (store.Status, error) {
 		now := st.server.begin()
 		defer st.server.end()
+		repeated := st.server.entries[to] != nil
 		p, err := st.server.rename(st.tenant, c.Name, from, to)
 		if p == nil {
 			return store.Status{State: store.Gone}, err
+		}
+		if repeated && p.deadline.After(now.Add(ttl)) {
+			return p.status(), nil
 		}
 		p.claim.TTL, p.claim.Grace, p.store = ttl, 0, nil
 		if from != c.ID {

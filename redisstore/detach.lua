@@ -12,7 +12,8 @@
 --
 -- Invariants
 --   Ticket, units and position stay. An ID that has a tombstone is not given to a claim.
---   A claim that has the new ID already is not renamed, and gets the new time.
+--   A claim that has the new ID already is not renamed, and gets the new time, unless it has more: calls may overtake
+--   each other.
 --   To attach a claim is a grant: while the guard lasts, it may be another's, who attached it before data was lost.
 --   The line's keys expire with the last deadline: also if the new one is earlier, and nobody comes back to the line.
 --   All keys are read before the first write, and none is empty in between. So a slot that is being moved stops the
@@ -48,6 +49,10 @@ if id ~= to and ARGV[7] and guarded > 0 then return finish('b ' .. guarded) end
 
 local ticket, since, kind, limit, units, _, _, channel, about = parse(was)
 local rest = table.concat({since, kind, limit, units, ARGV[5], ARGV[6], ARGV[7] or channel .. ' ' .. about}, ' ')
+if id == to then
+	local left = l.solo and redis.call('PTTL', l.L) or redis.call('ZSCORE', l.D, id) - ms - 1
+	px = math.max(px, left)
+end
 prolong(l, to, px)
 if l.solo then
 	redis.call('SET', l.L, '1 s ' .. ticket .. ' ' .. to .. ' ' .. rest, 'KEEPTTL')

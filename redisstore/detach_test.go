@@ -68,6 +68,8 @@ func TestKeysExpireWithDetachedClaim(t *testing.T) {
 		if err != nil || again.State != store.Held {
 			t.Fatal(again, err)
 		}
+		check("extended by less", long-ttl, long+time.Second)
+		as = detach(t, s, as, ttl)
 		check("detached for less", ttl/2, ttl+time.Second)
 		detach(t, s, as, long)
 		entry, err := s.Queue(t.Context(), name)

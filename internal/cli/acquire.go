@@ -75,7 +75,7 @@ func newRenew(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "renew [LEASE] --for DURATION",
 		Short: "Extend a lock that acquire has taken",
-		Long: `Make a lock that acquire has taken expire after --for from now, even if that is earlier than before.
+		Long: `Make a lock that acquire has taken expire after --for from now, unless it expires later anyway.
 LEASE is what acquire printed: an argument, $` + leaseEnv + `, or a line of stdin for -.
 
 ` + unguarded + `

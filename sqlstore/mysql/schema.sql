@@ -489,7 +489,8 @@ BEGIN
 		UPDATE holdfast_claims c SET c.id = p_to, c.deadline = v_now + p_ttl + p_grace, c.ttl = p_ttl, c.grace = p_grace,
 				c.inbox = p_inbox, c.waits = CONVERT(p_waits USING utf8mb4), c.turn = COALESCE(p_turn, c.turn),
 				c.details = COALESCE(CONVERT(p_details USING utf8mb4), c.details)
-			WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat IN (0, v_ticket) AND c.ticket = v_ticket AND c.id = v_id;
+			WHERE c.prefix = p_prefix AND c.name = p_name AND c.seat IN (0, v_ticket) AND c.ticket = v_ticket AND c.id = v_id
+				AND (v_id <> p_to OR c.deadline < v_now + p_ttl + p_grace);
 	END IF;
 	COMMIT AND NO CHAIN NO RELEASE;
 	SELECT 0 AS i, IF(v_ticket > 0, 'held', '') AS state, v_ticket AS ticket, -1 AS ahead, 0 AS opens,

@@ -448,7 +448,7 @@ BEGIN
 END $$;
 
 -- transfer gives the held claim p_from the ID p_to and a new life, unless there is a tombstone for p_to. If p_to is in
--- the queue, the call is a repetition, and only sets the life. Without p_turn and p_details those of the claim stay, as
+-- the queue, the call is a repetition, and sets the life, unless it ends later anyway. Without p_turn and p_details those of the claim stay, as
 -- for one that is detached from its client.
 CREATE OR REPLACE FUNCTION holdfast.transfer(p_format integer, p_slot integer, p_prefix text, p_name text, p_from text,
 	p_to text, p_ttl bigint, p_grace bigint, p_inbox text, p_waits text, p_turn integer, p_details text,
@@ -490,7 +490,8 @@ BEGIN
 	state := 'held';
 	UPDATE holdfast.claims l SET id = p_to, deadline = v_now + p_ttl + p_grace, ttl = p_ttl, grace = p_grace,
 		inbox = p_inbox, waits = p_waits, turn = coalesce(p_turn, l.turn), details = coalesce(p_details, l.details)
-		WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = v_seat;
+		WHERE l.prefix = p_prefix AND l.name = p_name AND l.seat = v_seat
+			AND (v_id <> p_to OR l.deadline < v_now + p_ttl + p_grace);
 END $$;
 
 CREATE OR REPLACE FUNCTION holdfast.break(p_format integer, p_slot integer, p_prefix text, p_name text, p_ticket bigint,

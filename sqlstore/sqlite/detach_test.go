@@ -126,8 +126,8 @@ func TestMismatchWithFirst(t *testing.T) {
 	join(t, e, claim(3, false), store.Waiting)
 }
 
-// TestDetachedExpires: a client that waits behind a detached claim is granted when that expires, also if Detach has
-// shortened its life.
+// TestDetachedExpires: a client that waits behind a detached claim is granted when that expires, also if it would
+// have lived for longer.
 func TestDetachedExpires(t *testing.T) {
 	path := newPath(t)
 	s := newStore(open(t, path))

@@ -134,11 +134,13 @@ func (tx *transaction) renew(r *row, c *store.Claim) error {
 	return err
 }
 
-// detach makes r a claim of no client that expires after d. Its owner stays, and waits for nothing any more.
+// detach makes r a claim of no client that expires after d, or later if it is one that expires later. Its owner stays,
+// and waits for nothing any more.
 func (tx *transaction) detach(r *row, c *store.Claim, as store.ID, d time.Duration) error {
+	deadline := tx.now + int64(d)
 	return tx.exec(`UPDATE holdfast_claims SET id = ?, deadline = ?, ttl = ?, grace = 0, inbox = '', waits = ''
-		WHERE prefix = ? AND name = ? AND seat = ?`,
-		as.String(), tx.now+int64(d), int64(d), tx.prefix, c.Name, r.seat)
+		WHERE prefix = ? AND name = ? AND seat = ? AND (id <> ? OR deadline < ?)`,
+		as.String(), deadline, int64(d), tx.prefix, c.Name, r.seat, as.String(), deadline)
 }
 
 // attach makes r the claim c of this client, with the units that r has.
