@@ -1,9 +1,9 @@
 // Package manpages writes man pages of a tree of cobra commands: one page for each command and each help topic.
 //
-// It is not github.com/spf13/cobra/doc, which converts Markdown with go-md2man. The help of holdfast is plain text, with
-// tables and command lines in which Markdown would see emphasis, headings and HTML, and which it would reflow. Here the
-// help becomes roff directly: what is indented in the help is shown unchanged, and all else is filled. It needs no
-// module other than cobra.
+// It is not github.com/spf13/cobra/doc, which converts Markdown with go-md2man. The help of holdfast is plain text,
+// with tables and command lines in which Markdown would see emphasis, headings and HTML, and which it would reflow.
+// Here the help becomes roff directly: what is indented in the help is shown unchanged, and all else is filled. It
+// needs no module other than cobra.
 package manpages
 
 import (
