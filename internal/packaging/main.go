@@ -1,11 +1,11 @@
 // Command packaging writes the files that packages of holdfast contain beside the program and what is in the
 // repository:
 //
-//	go run ./internal/packaging [-version VERSION] build
+//	go run ./internal/packaging [-version VERSION] [-date SECONDS] build
 //
 // These are the man pages, compressed as Debian wants them, the completions of shells, and the licences of all modules
 // that are linked into the program. The same source gives the same bytes: the date in the man pages is
-// SOURCE_DATE_EPOCH, or is left out.
+// that of the flag, or is left out.
 package main
 
 import (
@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/cli"
@@ -25,20 +24,21 @@ import (
 
 func main() {
 	version := flag.String("version", "", "the version that man pages show")
+	date := flag.Int64("date", 0, "the date that man pages show, in seconds since 1970")
 	flag.Parse()
 	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: packaging [-version VERSION] DIR")
+		fmt.Fprintln(os.Stderr, "usage: packaging [-version VERSION] [-date SECONDS] DIR")
 		os.Exit(64)
 	}
-	if err := write(context.Background(), flag.Arg(0), *version); err != nil {
+	if err := write(context.Background(), flag.Arg(0), *version, *date); err != nil {
 		fmt.Fprintln(os.Stderr, "packaging:", err)
 		os.Exit(1)
 	}
 }
 
 // write writes all files into dir.
-func write(ctx context.Context, dir, version string) error {
-	if err := writeManPages(filepath.Join(dir, "man"), version); err != nil {
+func write(ctx context.Context, dir, version string, date int64) error {
+	if err := writeManPages(filepath.Join(dir, "man"), version, date); err != nil {
 		return err
 	}
 	if err := writeCompletions(filepath.Join(dir, "completions")); err != nil {
@@ -60,14 +60,10 @@ func writeFile(path string, content []byte) error {
 }
 
 // writeManPages writes a page for each command.
-func writeManPages(dir, version string) error {
+func writeManPages(dir, version string, date int64) error {
 	header := manpages.Header{Manual: "Holdfast Manual", Version: version, URL: "https://github.com/holdfast-go/holdfast"}
-	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
-		seconds, err := strconv.ParseInt(epoch, 10, 64)
-		if err != nil {
-			return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
-		}
-		header.Date = time.Unix(seconds, 0)
+	if date != 0 {
+		header.Date = time.Unix(date, 0)
 	}
 	for _, page := range manpages.Pages(cli.Command(), header) {
 		packed, err := compress(page.Text)
