@@ -106,7 +106,8 @@ func TestPages(t *testing.T) {
 			}
 			text := plain.Replace(page.Text)
 			needs := []string{
-				"\n.SH NAME\n" + page.Name + " - " + cmd.Short + "\n", `"holdfast 1.2.3" "Holdfast Manual"`, " 2023-11-14 ",
+				"\n.SH NAME\n" + page.Name + " - " + cmd.Short + "\n",
+				`"holdfast 1.2.3" "Holdfast Manual"`, " 2023-11-14 ",
 				"\n.SH \"SEE ALSO\"\n", header.URL,
 			}
 			if cmd.Runnable() {
@@ -179,8 +180,10 @@ func TestEscapes(t *testing.T) {
 	for _, want := range []string{
 		".TH STRANGE 1 \"\" strange M\n",
 		"strange \\- Shows \\(aqquotes\\(aq, \\(dqmore\\(dq, C:\\(rstemp and \\(tix\\(ha2 \\- or not\n",
-		"\n\\&.TH is no macro here.\n\\(aqtis one neither, and takes 5 \\[u00B5]s.\nThis is filled\nin one paragraph.\n.PP\n",
-		"Another one:\n.PP\n.RS 4\n.nf\n\\&.SH verbatim   \\(rsfB kept\n  deeper\n\nafter a gap\n.fi\n.RE\n.PP\n\\&.dot\n",
+		"\n\\&.TH is no macro here.\n\\(aqtis one neither, and takes 5 \\[u00B5]s.\nThis is filled\n" +
+			"in one paragraph.\n.PP\n",
+		"Another one:\n.PP\n.RS 4\n.nf\n\\&.SH verbatim   \\(rsfB kept\n  deeper\n\n" +
+			"after a gap\n.fi\n.RE\n.PP\n\\&.dot\n",
 		"\n\\fB\\-s\\fR, \\fB\\-\\-sep\\fR \\fICHARACTER\\fR\n\\&.separator, with a CHARACTER (default .)\n",
 		"strange \\-\\-sep \\(aq\\(rsn\\(aq \\(dq$(date +%F)\\(dq \\(gax\\(ga # a\\-b\n",
 	} {
@@ -198,8 +201,8 @@ func TestProblemsAreFound(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	for _, bad := range []string{
-		"x\n", good + ".XX\n", good + "'x\n", good + "C:\\temp\n", good + "\\fBx\n", good + ".RS 4\n.nf\n.fi\n", good + "µ\n",
-		good + ".SH \"a\" b\"\n",
+		"x\n", good + ".XX\n", good + "'x\n", good + "C:\\temp\n", good + "\\fBx\n", good + ".RS 4\n.nf\n.fi\n",
+		good + "µ\n", good + ".SH \"a\" b\"\n",
 	} {
 		if problem(bad) == "" {
 			t.Errorf("%q passed", bad)

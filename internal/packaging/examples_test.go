@@ -192,7 +192,8 @@ func TestUnits(t *testing.T) {
 		}
 		base, isTimer := strings.CutSuffix(name, ".timer")
 		if isTimer {
-			if units[base+".service"] == "" || unit["Timer.OnCalendar"] == "" || unit["Install.WantedBy"] != "timers.target" {
+			if units[base+".service"] == "" || unit["Timer.OnCalendar"] == "" ||
+				unit["Install.WantedBy"] != "timers.target" {
 				t.Errorf("%s: no service, no time, or not installed by timers.target", name)
 			}
 			continue
@@ -227,7 +228,7 @@ func TestSystemdVerify(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), verify, append([]string{"verify", "--man=no"}, paths...)...)
 	cmd.Dir = root
-	out, _ := cmd.CombinedOutput() //nolint:errcheck // it fails for a program that is not installed
+	out, _ := cmd.CombinedOutput() // it fails for a program that is not installed
 	ours := regexp.MustCompile(`(holdfast-exporter|nightly|poll|scheduler)\.(service|timer)`)
 	for line := range strings.Lines(string(out)) {
 		if ours.MatchString(line) && !strings.Contains(line, "is not executable: No such file or directory") {

@@ -163,7 +163,8 @@ func TestGoreleaser(t *testing.T) {
 		"/usr/share/zsh/vendor-completions/_holdfast", "/usr/share/fish/vendor_completions.d/holdfast.fish",
 		"/usr/lib/systemd/system/holdfast-exporter.service", "/etc/default/holdfast-exporter",
 		"/usr/share/doc/holdfast/copyright", "/usr/share/doc/holdfast/THIRD-PARTY-LICENSES",
-		"/usr/share/doc/holdfast/examples/systemd/nightly.timer", "/usr/share/doc/holdfast/examples/kubernetes/cronjob.yaml",
+		"/usr/share/doc/holdfast/examples/systemd/nightly.timer",
+		"/usr/share/doc/holdfast/examples/kubernetes/cronjob.yaml",
 	} {
 		if packed[to] == "" {
 			t.Errorf("the package has no %s", to)
@@ -220,7 +221,8 @@ func TestWrittenFiles(t *testing.T) {
 // TestReproducible: two checkouts in different folders give the same program.
 func TestReproducible(t *testing.T) {
 	r := readRelease(t)
-	list := exec.CommandContext(t.Context(), "git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard")
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard")
+	list.Dir = root
 	out, err := list.Output()
 	testkit.Must(t, err)
 	checkout := t.TempDir()

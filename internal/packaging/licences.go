@@ -102,7 +102,8 @@ func writeLicences(b *bytes.Buffer, name string, m *module) error {
 			}
 			found++
 			rule := strings.Repeat("=", 80)
-			fmt.Fprintf(b, "\n%s\n%s: %s\n%s\n\n%s\n", rule, name, filepath.ToSlash(within), rule, bytes.TrimSpace(text))
+			title := name + ": " + filepath.ToSlash(within)
+			fmt.Fprintf(b, "\n%s\n%s\n%s\n\n%s\n", rule, title, rule, bytes.TrimSpace(text))
 		}
 	}
 	if found == 0 {

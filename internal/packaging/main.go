@@ -61,7 +61,9 @@ func writeFile(path string, content []byte) error {
 
 // writeManPages writes a page for each command.
 func writeManPages(dir, version string, date int64) error {
-	header := manpages.Header{Manual: "Holdfast Manual", Version: version, URL: "https://github.com/holdfast-go/holdfast"}
+	header := manpages.Header{
+		Manual: "Holdfast Manual", Version: version, URL: "https://github.com/holdfast-go/holdfast",
+	}
 	if date != 0 {
 		header.Date = time.Unix(date, 0)
 	}
