@@ -64,7 +64,7 @@ func writeManPages(dir, version string, date int64) error {
 	header := manpages.Header{
 		Manual: "Holdfast Manual", Version: version, URL: "https://github.com/holdfast-go/holdfast",
 	}
-	if date != 0 {
+	if date > 0 {
 		header.Date = time.Unix(date, 0)
 	}
 	for _, page := range manpages.Pages(cli.Command(), header) {
