@@ -118,6 +118,11 @@ verify:
 	go run ./internal/soaktable docs/guarantees.md "$$dir"/*.json; \
 	exit $$broken
 
+.PHONY: dist
+dist: ## Build for all systems as a release does, and write man pages, completions and licences into build
+	HOLDFAST_DIST=1 go test -count 1 -run '^TestTargets$$' -timeout 0 ./internal/packaging
+	go run ./internal/packaging -version "$$(git describe --tags --always --dirty)" build
+
 .PHONY: outdated
 outdated: ## List the modules, tools and servers that have newer releases
 	@tools/outdated

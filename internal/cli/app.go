@@ -1,5 +1,5 @@
-// Package cli implements the command holdfast, with one file for each of its subcommands. Main is its only entry. It is
-// a package so that tests can run commands without starting a process.
+// Package cli implements the command holdfast, with one file for each of its subcommands. Main is its entry. It is a
+// package so that tests can run commands without starting a process.
 package cli
 
 import (

@@ -46,10 +46,8 @@ leadership was broken. Then elect campaigns again, also while the store cannot b
 			}
 			return checkRunArgs(dash, args)
 		},
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
 			e := &elect{app: a, flags: f, name: args[0], command: args[1:], once: once}
 			return e.do(cmd.Context())
 		},

@@ -59,7 +59,8 @@ docs/monitoring has a dashboard for Grafana and alert rules for Prometheus.`,
   holdfast exporter --listen 0.0.0.0:9646 --prefix shop/
   holdfast exporter --listen none --otlp http://collector:4318
   curl -s http://127.0.0.1:9646/metrics`,
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error { return f.check() },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.export(cmd.Context(), f)
 		},
@@ -97,9 +98,6 @@ func (f *exporterFlags) check() error {
 
 // export watches the store, serves metrics and pushes them, until a signal ends it.
 func (a *app) export(ctx context.Context, f *exporterFlags) error {
-	if err := f.check(); err != nil {
-		return err
-	}
 	if _, err := a.locate(); err != nil {
 		return err
 	}

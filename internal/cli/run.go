@@ -67,11 +67,9 @@ Processes that the command leaves in the background do not run under the lock.`,
   holdfast run --shared catalog -- ./report.sh       # beside other readers
   holdfast run --slots 3 encoder -- ffmpeg ...       # three at a time
   holdfast run alice bob -- ./transfer.sh alice bob  # both or none`,
-		Args: func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) },
+		Args:    func(cmd *cobra.Command, args []string) error { return checkRunArgs(cmd.ArgsLenAtDash(), args) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd); err != nil {
-				return err
-			}
 			dash := cmd.ArgsLenAtDash()
 			r := &run{app: a, runFlags: f, names: args[:dash], command: args[dash:]}
 			return r.do(cmd.Context())
