@@ -183,6 +183,7 @@ func TestCodeBlocks(t *testing.T) {
 		"",
 		"go",
 		"sh",
+		"console",
 		"json",
 		"sql",
 		"yaml",

@@ -63,8 +63,8 @@ func (u *user) run(t *testing.T) {
 	if got, want := u.logs(t), "nightly.sh\ndeploy.sh\nencode.sh\nscheduler\n"; got != want {
 		t.Errorf("the second time, these ran: %q", got)
 	}
-	if _, err := os.Stat(filepath.Join(u.home, ".local/state/holdfast/locks.db")); err != nil {
-		t.Error("the default store is elsewhere:", err)
+	if out := u.shell(t, 0, "holdfast ls --json"); !strings.Contains(out, "sqlite at "+u.home) {
+		t.Errorf("the default store is not a file in the user's home:\n%s", out)
 	}
 
 	u.shell(t, 7, "holdfast run deploy -- sh -c 'exit 7'")
@@ -103,7 +103,7 @@ func (u *user) cron(t *testing.T) {
 		u.script(t, c.script, `echo ran >>"$HOME/log"`)
 		job := u.job(t, line(t, c.block, c.option))
 		if c.held != "" {
-			defer u.hold(t, c.held)()
+			u.hold(t, c.held)
 		}
 		for range 2 {
 			if out := output(t, u.home, u.cronEnv(), 0, "/bin/sh", "-c", job); out != "" {
