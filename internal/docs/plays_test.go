@@ -27,7 +27,8 @@ var plays = map[string]play{
 	// docs/cli.md
 	"holdfast break backup": {before: "hold backup", exits: 64}, // no terminal confirms it
 	"holdfast break --yes --token 459448822727425280 backup": {
-		instead: `holdfast break --yes --token "$(holdfast show --json backup | sed -n 's/.*"token": "\(.*\)".*/\1/p')" backup`,
+		before:  `token=$(holdfast show --json backup | sed -n 's/.*"token": "\(.*\)".*/\1/p')`,
+		instead: `holdfast break --yes --token "$token" backup`,
 	},
 	"holdfast doctor --store redis://127.0.0.1:6379": {
 		before: "redis-cli CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru", exits: 69,

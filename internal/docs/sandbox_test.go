@@ -105,10 +105,12 @@ func (box *sandbox) run(t *testing.T, s *script) (report, out string) {
 	file := func(name string) string { return filepath.Join(box.recorder, name) }
 	root, err := filepath.Abs(root)
 	testkit.Must(t, err)
+	prelude, err := filepath.Abs(filepath.Join("testdata", "prelude.sh"))
+	testkit.Must(t, err)
 	env := []string{
 		"PATH=" + box.dir, "HOME=" + box.dir, "ROOT=" + root, "REPORT=" + file("report"), "RECORDER=" + box.recorder,
 		"OUTSIDE_PATH=" + os.Getenv("PATH"), "OUTSIDE_HOME=" + os.Getenv("HOME"),
-		"BASH_ENV=" + filepath.Join(root, "internal/docs/testdata/prelude.sh"),
+		"BASH_ENV=" + prelude,
 	}
 	if s.redis {
 		server := servers.Redis(t)
