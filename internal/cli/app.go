@@ -1,5 +1,5 @@
-// Package cli implements the command holdfast, with one file for each of its subcommands. Main runs it, and Command is
-// for programs that only read it. It is a package so that tests can run commands without starting a process.
+// Package cli implements the command holdfast, with one file for each of its subcommands. Main is its entry. It is a
+// package so that tests can run commands without starting a process.
 package cli
 
 import (
@@ -41,11 +41,6 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		a.last()
 	}
 	return code
-}
-
-// Command returns the command with its subcommands, flags and texts, such as the check of the documentation reads them.
-func Command() *cobra.Command {
-	return newRoot(&app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard})
 }
 
 // run runs one command line.

@@ -54,6 +54,9 @@ func (a *app) setStore(url string) error {
 	return nil
 }
 
+// Command returns the tree of commands, for its documentation. Main runs them.
+func Command() *cobra.Command { return newRoot(&app{}) }
+
 // newRoot returns the command holdfast with all its subcommands.
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{

@@ -88,4 +88,4 @@ var stubs = []string{
 }
 
 // tools are the programs of this machine that blocks may call. All others are missing when a block runs.
-var tools = []string{"cat", "curl", "date", "grep", "sed", "sh", "sleep"}
+var tools = []string{"cat", "curl", "date", "flock", "grep", "sed", "sh", "sleep"}

@@ -61,9 +61,9 @@ func newSandbox(t *testing.T) *sandbox {
 	box := &sandbox{dir: t.TempDir(), recorder: t.TempDir()}
 	testkit.Must(t, os.Symlink(path, filepath.Join(box.dir, "holdfast")))
 	for _, tool := range tools {
-		path, err := exec.LookPath(tool)
-		testkit.Must(t, err)
-		testkit.Must(t, os.Symlink(path, filepath.Join(box.dir, tool)))
+		if path, err := exec.LookPath(tool); err == nil {
+			testkit.Must(t, os.Symlink(path, filepath.Join(box.dir, tool)))
+		}
 	}
 	for _, name := range stubs {
 		box.addStub(t, name)
@@ -91,8 +91,11 @@ func writeProgram(t *testing.T, path, script string) {
 	testkit.Must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700)) //nolint:gosec // it is executed
 }
 
-// byPath finds the scripts that a block calls by a path, in the current folder or where pages have their scripts.
-var byPath = regexp.MustCompile(`(?:\./|/usr/local/bin/|/opt/jobs/)([\w.-]+)`)
+// folders are those of this machine that pages name. The sandbox takes their place.
+var folders = regexp.MustCompile(`/usr/local/bin|/opt/jobs|/var/lock`)
+
+// byPath finds the files of a sandbox that a block names by a path.
+var byPath = regexp.MustCompile(`(?:\.|` + folders.String() + `)/([\w.-]+)`)
 
 // run runs a script, and returns its report and its output.
 func (box *sandbox) run(t *testing.T, s *script) (report, out string) {
@@ -101,7 +104,7 @@ func (box *sandbox) run(t *testing.T, s *script) (report, out string) {
 	for _, m := range byPath.FindAllStringSubmatch(text, -1) {
 		box.addStub(t, m[1])
 	}
-	text = strings.NewReplacer("/usr/local/bin", box.dir, "/opt/jobs", box.dir).Replace(text)
+	text = folders.ReplaceAllLiteralString(text, box.dir)
 	file := func(name string) string { return filepath.Join(box.recorder, name) }
 	root, err := filepath.Abs(root)
 	testkit.Must(t, err)
@@ -119,7 +122,7 @@ func (box *sandbox) run(t *testing.T, s *script) (report, out string) {
 		text = redisURLs.ReplaceAllLiteralString(text, "redis://"+server.Addr())
 		env = append(env, "REDIS_PORT="+port)
 	}
-	testkit.Must(t, os.WriteFile(file("script"), []byte(text), 0o600))
+	testkit.Must(t, os.WriteFile(file("script"), []byte(text), 0o700)) //nolint:gosec // it may run "$0"
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*testkit.Patience)
 	defer cancel()
