@@ -56,7 +56,7 @@ go() {
 	"run ./"*) outside command go list "$2" ;;
 	"-C bench run") outside command go -C bench run . "${@:5}" --help >/dev/null ;;
 	"-C bench test") [ "$5" = -run ] && outside grep -qE "^func Test\w*$6" bench -r --include='*_test.go' ;;
-	"tool -modfile=tools/go.mod "*) outside command go tool -modfile=tools/go.mod | grep -q "/$3\$" ;;
+	"tool -modfile=tools/go.mod "*) outside command go tool -modfile=tools/go.mod | grep "/$3\$" ;;
 	*) echo "go $*: prelude.sh has no check for this" && return 1 ;;
 	esac
 }
