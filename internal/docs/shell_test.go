@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -168,6 +169,48 @@ func parseInline(words []string) error {
 		}
 	}
 	return nil
+}
+
+// TestConfiguredCommands parses the calls of holdfast in units of systemd, and in lists of words as Docker and
+// Kubernetes have them.
+func TestConfiguredCommands(t *testing.T) {
+	checked := 0
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			for _, args := range configured(t, b) {
+				checked++
+				if err := parseCall(args); err != nil {
+					t.Errorf("%s:%d: holdfast %s: %v", p.path, b.line, strings.Join(args, " "), err)
+				}
+			}
+		}
+	}
+	if checked < 4 {
+		t.Errorf("only %d calls were checked", checked)
+	}
+	wrong := configured(t, block{language: "ini", code: "ExecStart=/usr/local/bin/holdfast run --skp x -- true\n"})
+	if len(wrong) != 1 || parseCall(wrong[0]) == nil {
+		t.Errorf("a wrong call passed: %q", wrong)
+	}
+}
+
+var (
+	unit  = regexp.MustCompile(`(?m)^Exec\w+=\S*holdfast (.*)$`)
+	words = regexp.MustCompile(`\["holdfast",.*\]`)
+)
+
+// configured returns the arguments of each call of holdfast in a block of configuration.
+func configured(t *testing.T, b block) (calls [][]string) {
+	t.Helper()
+	for _, m := range unit.FindAllStringSubmatch(b.code, -1) {
+		calls = append(calls, strings.Fields(m[1]))
+	}
+	for _, list := range words.FindAllString(b.code, -1) {
+		var call []string
+		testkit.Must(t, json.Unmarshal([]byte(list), &call))
+		calls = append(calls, call[1:])
+	}
+	return calls
 }
 
 // An account has the lines that were played, without their comments.
