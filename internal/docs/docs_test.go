@@ -216,6 +216,7 @@ func TestCodeBlocks(t *testing.T) {
 		"",
 		"go",
 		"sh",
+		"console",
 		"json",
 		"sql",
 		"yaml",
