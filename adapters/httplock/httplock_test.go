@@ -132,10 +132,11 @@ func TestBusy(t *testing.T) {
 			t.Errorf("%s: %d, Retry-After %q, %v, want %d", url, status, retry, err, want)
 		}
 	}
-	queue, err := elsewhere.Inspect(t.Context(), "x")
-	if err != nil || len(queue.Entries) != 1 {
-		t.Errorf("the refused request is still in the queue: %v, %v", queue, err)
-	}
+	testkit.Await(t, "the refused request is withdrawn", func() bool {
+		queue, err := elsewhere.Inspect(t.Context(), "x")
+		testkit.Must(t, err)
+		return len(queue.Entries) == 1
+	})
 }
 
 // TestLost: when the lease is lost, the handler's context ends, with the reason.
