@@ -30,7 +30,7 @@ func main() {
 // for good, and 2 if it was called wrongly.
 func run(ctx context.Context, args []string, out io.Writer) int {
 	log := slog.New(slog.NewTextHandler(out, nil))
-	host, _ := os.Hostname() //nolint:errcheck // a label without it is still a label
+	host, _ := os.Hostname() // without it, the label is the process alone
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(out)
 	url := flags.String("store", cmp.Or(os.Getenv("HOLDFAST_STORE"), "sqlite:worker.db"),
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		log.Error("the store cannot be opened", "err", err)
 		return 1
 	}
-	defer locks.Close() //nolint:errcheck // what is not released expires
+	defer locks.Close()
 
 	log.Info("standing by", "label", *label)
 	w := &worker{every: *every, log: log}
