@@ -56,19 +56,19 @@ func TestSkip(t *testing.T) {
 
 // TestContext: the context of a job has a token, ends when the lease is lost, and with the program's context.
 func TestContext(t *testing.T) {
-	server := memstore.NewServer()
-	locks := holdfast.New(server.Connect())
-	defer locks.Close()
 	for name, c := range map[string]struct {
-		end    func(stop context.CancelFunc)
+		end    func(server *memstore.Server, stop context.CancelFunc)
 		cause  error
 		logged []string
 	}{
-		"lost": {func(context.CancelFunc) { server.Revoke("report") }, holdfast.ErrLost,
+		"lost": {func(server *memstore.Server, _ context.CancelFunc) { server.Revoke("report") }, holdfast.ErrLost,
 			[]string{"lock lost while the job ran", "name=report"}},
-		"stop": {func(stop context.CancelFunc) { stop() }, context.Canceled, nil},
+		"stop": {func(_ *memstore.Server, stop context.CancelFunc) { stop() }, context.Canceled, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			server := memstore.NewServer()
+			locks := holdfast.New(server.Connect())
+			defer locks.Close()
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			var log journal
@@ -76,7 +76,7 @@ func TestContext(t *testing.T) {
 				if _, ok := holdfast.TokenFrom(ctx); !ok {
 					t.Error("there is no token")
 				}
-				c.end(stop)
+				c.end(server, stop)
 				<-ctx.Done()
 				if cause := context.Cause(ctx); !errors.Is(cause, c.cause) {
 					t.Error(cause)
