@@ -37,6 +37,10 @@ ETCD_PKG := go.etcd.io/etcd/server/v3
 CONSUL_PKG := github.com/hashicorp/consul
 SERVERS_DIR := $${XDG_CACHE_HOME:-$$HOME/.cache}/holdfast/servers
 
+# Modules of their own within the checkout, whose dependencies Holdfast does not require.
+ADAPTERS := adapters/gooselock adapters/migratelock
+MODULES := bench $(ADAPTERS)
+
 .PHONY: help
 help: ## Show this list
 	@echo "Holdfast. Targets:"
@@ -59,10 +63,10 @@ lint: linter ## Check format, go vet and golangci-lint
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "not formatted, run gofmt -w:"; echo "$$bad"; exit 1; }
 	@echo "==> go vet"
 	@go vet ./...
-	@go -C bench vet ./...
+	@set -e; for module in $(MODULES); do go -C $$module vet ./...; done
 	@echo "==> golangci-lint $(LINT_VERSION)"
 	@"$(LINT)" run ./...
-	@cd bench && "$(LINT)" run ./...
+	@set -e; for module in $(MODULES); do (cd $$module && "$(LINT)" run ./...); done
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, COUNT=n)
@@ -142,7 +146,7 @@ need:
 modules:
 	@echo "==> setup: Go modules"
 	@go mod download
-	@go -C bench mod download
+	@set -e; for module in $(MODULES); do go -C $$module mod download; done
 
 .PHONY: linter
 linter:
@@ -195,9 +199,9 @@ consul:
 .PHONY: cross
 cross:
 	@echo "==> go build for darwin"
-	@GOOS=darwin go build ./...
+	@set -e; for module in . $(ADAPTERS); do GOOS=darwin go -C $$module build ./...; done
 	@echo "==> go build for windows"
-	@GOOS=windows go build ./...
+	@set -e; for module in . $(ADAPTERS); do GOOS=windows go -C $$module build ./...; done
 
 # In the reverse order packages that take long are not left for the end, where one would run alone.
 .PHONY: race
@@ -205,6 +209,7 @@ race:
 	@echo "==> go test -race, up to $(TEST_TIMEOUT) for each package"
 	@packages=$$(tools/packages $(STORES) | grep -v /sim$$ | sort -r) && \
 		HOLDFAST_REQUIRE_SERVERS=1 go test -race -timeout $(TEST_TIMEOUT) $$packages
+	@set -e; for module in $(ADAPTERS); do go -C $$module test -race -timeout $(TEST_TIMEOUT) ./...; done
 
 # What the race detector would distort or slow down too much: allocations, and the long random tests. They are in these
 # packages; all others have run as a whole with it. Each schedule of the simulator is one

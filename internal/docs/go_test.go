@@ -52,7 +52,28 @@ var ours = map[string]string{
 	"clientv3":     "go.etcd.io/etcd/client/v3",
 	"zk":           "github.com/go-zookeeper/zk",
 	"pgx":          "github.com/jackc/pgx/v5/stdlib", // a driver, in whole files
+	"gocronlock":   module + "/adapters/gocronlock",
+	"cronlock":     module + "/adapters/cronlock",
+	"httplock":     module + "/adapters/httplock",
+	"gocron":       "github.com/go-co-op/gocron/v2",
+	"cron":         "github.com/robfig/cron/v3",
 }
+
+// The imports of blocks that show an adapter which is a module of its own.
+var (
+	withMigrate = map[string]string{
+		"context": "context", "errors": "errors", "holdfast": module,
+		"migratelock": module + "/adapters/migratelock",
+		"migrate":     "github.com/golang-migrate/migrate/v4",
+		"source":      "github.com/golang-migrate/migrate/v4/source",
+		"database":    "github.com/golang-migrate/migrate/v4/database",
+	}
+	withGoose = map[string]string{
+		"context": "context", "os": "os", "sql": "database/sql", "holdfast": module,
+		"gooselock": module + "/adapters/gooselock",
+		"goose":     "github.com/pressly/goose/v3",
+	}
+)
 
 // theirs are the imports of blocks that show another lock, from the module bench.
 var theirs = map[string]string{
@@ -104,6 +125,41 @@ var givenToTheirs = map[string]string{
 	"c3":     "v9 v9.UniversalClient",
 }
 
+// givenToMigrations is the same for blocks that show an adapter for migrations.
+var givenToMigrations = map[string]string{
+	"ctx":    "context context.Context",
+	"locks":  "holdfast *holdfast.Client",
+	"db":     "sql *sql.DB",
+	"files":  "source source.Driver",
+	"driver": "database database.Driver",
+}
+
+// A surrounding is what the blocks of one kind may use.
+type surrounding struct {
+	dir       string // of the module, from root
+	is        func(code string) bool
+	paths     map[string]string
+	variables map[string]string
+}
+
+// surroundings are all kinds of blocks. A block is of the first kind that it is.
+var surroundings = []surrounding{
+	{"bench", isTheirs, theirs, givenToTheirs},
+	{"adapters/migratelock", uses("migratelock."), withMigrate, givenToMigrations},
+	{"adapters/gooselock", uses("gooselock."), withGoose, givenToMigrations},
+	{".", uses(""), ours, given},
+}
+
+// surroundingOf returns the index of a block's surrounding.
+func surroundingOf(code string) int {
+	return slices.IndexFunc(surroundings, func(s surrounding) bool { return s.is(code) })
+}
+
+// uses returns a function that reports whether a block has this text.
+func uses(text string) func(string) bool {
+	return func(code string) bool { return strings.Contains(code, text) }
+}
+
 // TestGoBlocks type-checks the Go code blocks of all pages. A block is a whole file, declarations, or the inside of a
 // function. The pages of examples quote their own code, which is compiled where it is.
 func TestGoBlocks(t *testing.T) {
@@ -135,6 +191,8 @@ func TestGoBlocksCanFail(t *testing.T) {
 		"package main\n\nfunc main() { undefined() }",             // no such function
 		"func f() { return 1 }",                                   // a declaration that is wrong
 		"locks.Mutex(\"x\").Do(ctx, func() error { return nil })", // a function of another type
+		"gooselock.New(locks)",                                    // in another module
+		"migratelock.New(locks)",
 	} {
 		if check(t, code) == nil {
 			t.Errorf("%q passed", code)
@@ -147,10 +205,7 @@ func check(t *testing.T, code string) error {
 	t.Helper()
 	all, err := exports()
 	testkit.Must(t, err)
-	files := all[0]
-	if isTheirs(code) {
-		files = all[1]
-	}
+	files := all[surroundingOf(code)]
 	fset := token.NewFileSet()
 	file, err := parseBlock(fset, code)
 	if err != nil {
@@ -201,10 +256,8 @@ func isTheirs(code string) bool {
 
 // header returns the imports and variables that a fragment uses and does not declare.
 func header(file *ast.File, code string) string {
-	paths, variables := ours, given
-	if isTheirs(code) {
-		paths, variables = theirs, givenToTheirs
-	}
+	in := surroundings[surroundingOf(code)]
+	paths, variables := in.paths, in.variables
 	used := map[string]bool{} // and not declared
 	ast.Inspect(file, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok && id.Obj == nil {
@@ -232,28 +285,26 @@ func header(file *ast.File, code string) string {
 	return imports.String() + text.String()
 }
 
-// exports are the files with the compiler's export data of all packages that blocks may import: ours and theirs.
-var exports = sync.OnceValues(func() ([2]map[string]string, error) {
-	var all [2]map[string]string
-	for i, module := range []struct {
-		dir   string
-		paths map[string]string
-	}{{root, ours}, {filepath.Join(root, "bench"), theirs}} {
+// exports are the files with the compiler's export data of all packages that blocks may import, for each surrounding.
+var exports = sync.OnceValues(func() ([]map[string]string, error) {
+	var all []map[string]string
+	for _, in := range surroundings {
 		args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "--"}
-		list := exec.Command("go", slices.AppendSeq(args, maps.Values(module.paths))...)
-		list.Dir = module.dir
+		list := exec.Command("go", slices.AppendSeq(args, maps.Values(in.paths))...)
+		list.Dir = filepath.Join(root, in.dir)
 		var stderr strings.Builder
 		list.Stderr = &stderr
 		out, err := list.Output()
 		if err != nil {
-			return all, fmt.Errorf("go list in %s: %w: %s", module.dir, err, stderr.String())
+			return nil, fmt.Errorf("go list in %s: %w: %s", in.dir, err, stderr.String())
 		}
-		all[i] = map[string]string{}
+		files := map[string]string{}
 		for line := range strings.Lines(string(out)) {
 			if path, export, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-				all[i][path] = export
+				files[path] = export
 			}
 		}
+		all = append(all, files)
 	}
 	return all, nil
 })
