@@ -54,9 +54,11 @@ func (c *consul) Nodes(
 // Epoch implements sessionqueue.Mover.
 func (c *consul) Epoch(in *session) uint64 { return in.epoch.Load() }
 
-// Grant implements sessionqueue.Mover. A lease is a session like that of a client, and is not renewed.
+// Grant implements sessionqueue.Mover. A lease is a session like that of a client, and is not renewed. A client may
+// request a little more than MaxTTL, for a clock of Consul that runs faster than its own: Consul does not accept that,
+// and keeps a session for twice its ttl.
 func (c *consul) Grant(ctx context.Context, ttl time.Duration) (lease string, err error) {
-	return c.create(ctx, "holdfast detached by "+c.description, ttl)
+	return c.create(ctx, "holdfast detached by "+c.description, min(ttl, MaxTTL))
 }
 
 // Move implements sessionqueue.Mover. A key is unlocked by one session and locked by another in one transaction, so that
