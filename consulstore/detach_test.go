@@ -240,6 +240,41 @@ func TestResponseToDetachIsLost(t *testing.T) {
 	}
 }
 
+// A Detach is on its way, its caller repeats it, and the same client attaches the claim. All of that is in one epoch of
+// one session, and the session that the first Detach moves the claim to still exists. When it arrives, it must not
+// detach what was attached.
+func TestDetachLandsAfterItsRepetition(t *testing.T) {
+	d := newDetachTest(t)
+	d.ferry.loses.Store(true)
+	c := d.held("a")
+	as := heirOf(c)
+	d.ferry.strand(t, moves, func(ctx context.Context) error {
+		_, err := d.store.Detach(ctx, c, as.ID, detachedFor)
+		return err
+	})
+	as = d.detachAs(d.store, c, as)
+	attached := d.attachAs(d.store, heirOf(as), as, store.Held)
+	if status := d.ferry.land(t, false); status != http.StatusConflict {
+		t.Errorf("the late Detach got status %d", status)
+	}
+	testkit.Keep(t, d.store, attached, store.Held)
+}
+
+// A Leave of a detached claim is on its way while another client attaches the claim. When it arrives, it must not touch
+// the attached claim.
+func TestLateLeaveSparesTheHeir(t *testing.T) {
+	d := newDetachTest(t)
+	other := d.open()
+	c := d.held("a")
+	as := d.detachAs(d.store, c, heirOf(c))
+	d.ferry.strand(t, leaves, func(ctx context.Context) error { return d.store.Leave(ctx, as) })
+	attached := d.attachAs(other, heirOf(as), as, store.Held)
+	if status := d.ferry.land(t, false); status != http.StatusConflict {
+		t.Errorf("the late Leave got status %d", status)
+	}
+	testkit.Keep(t, other, attached, store.Held)
+}
+
 // The response to an Attach is lost. It is repeated, or its claim is left.
 func TestResponseToAttachIsLost(t *testing.T) {
 	d := newDetachTest(t)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,8 +31,9 @@ const (
 
 // What a ferry decides on: transactions with these operations.
 var (
-	moves  = []string{"check-index", "lock"}  // Join, Detach and Attach
-	writes = []string{"check-session", "cas"} // Keep
+	moves  = []string{"check-index", "lock"}     // Join, Detach and Attach
+	writes = []string{"check-session", "cas"}    // Keep
+	leaves = []string{"check-session", "delete"} // Leave of a detached claim
 )
 
 // A ferry is a client's way to its server. It decides on the fate of the next Join, or of another transaction.
@@ -42,7 +44,9 @@ type ferry struct {
 	next fate
 	of   []string      // the operations of what it decides on
 	kept *http.Request // stranded
-	body []byte
+
+	loses atomic.Bool // it loses requests to end sessions
+	body  []byte
 }
 
 // newFerry opens a store that has a ferry.
@@ -93,6 +97,9 @@ func (f *ferry) CloseIdleConnections() { f.RoundTripper.(*http.Transport).CloseI
 
 // RoundTrip implements http.RoundTripper.
 func (f *ferry) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.loses.Load() && strings.HasPrefix(r.URL.Path, "/v1/session/destroy/") {
+		return nil, errors.New("the request is lost")
+	}
 	var body []byte
 	if r.Body != nil {
 		var err error
