@@ -61,8 +61,8 @@ func (c *consul) Grant(ctx context.Context, ttl time.Duration) (lease string, er
 	return c.create(ctx, "holdfast detached by "+c.description, min(ttl, MaxTTL))
 }
 
-// Move implements sessionqueue.Mover. A key is unlocked by one session and locked by another in one transaction, so that
-// no client sees it unlocked. It keeps its create index.
+// Move implements sessionqueue.Mover. A key is unlocked by one session and locked by another in one transaction, so
+// that no client sees it unlocked. It keeps its create index.
 func (c *consul) Move(
 	ctx context.Context, in *session, m sessionqueue.Move,
 ) (version uint64, unsure bool, err error) {

@@ -37,8 +37,8 @@ var detaching = map[string]struct {
 	},
 }
 
-// TestDetachOnEveryStore uses Detach, Attach, Extend, Release, Once and WithAtLeast on each store. Where leases cannot be
-// detached, each is an ErrUnsupported that names the store, and a lease that is held stays held.
+// TestDetachOnEveryStore uses Detach, Attach, Extend, Release, Once and WithAtLeast on each store. Where leases cannot
+// be detached, each is an ErrUnsupported that names the store, and a lease that is held stays held.
 func TestDetachOnEveryStore(t *testing.T) {
 	t.Parallel()
 	for name, test := range detaching {

@@ -31,7 +31,7 @@ type Mover[S comparable] interface {
 	// be, although there is an error.
 	Move(ctx context.Context, in S, m Move) (version uint64, unsure bool, err error)
 
-	// DeleteLeased deletes the node of a detached claim. It reports false if the node does not have this lease any more.
+	// DeleteLeased deletes the node of a detached claim. It reports false if the node no longer has this lease.
 	DeleteLeased(ctx context.Context, key, lease string) (deleted bool, err error)
 
 	// EndLease ends a lease if the server can be reached, unless the node with this key has it.
@@ -235,7 +235,8 @@ func (m *moving[S]) find(ctx context.Context, ses *frame.Session[S], first bool)
 	for _, id := range []store.ID{m.to, m.from} {
 		if at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == id }); at >= 0 {
 			n = candidate{entries[at], nodes[at], decodeRecord(nodes[at].Data)}
-			return n, m.movable(&n), nil
+			found = m.movable(&n)
+			return n, found, nil
 		}
 	}
 	s.mu.Lock()
@@ -289,8 +290,9 @@ func (m *moving[S]) begin(ses *frame.Session[S], n *candidate) (epoch uint64, le
 	if m.left() {
 		return 0, true
 	}
-	leases := append(s.moves.unsure[m.to].leases, m.lease, n.Lease)
-	s.moves.unsure[m.to] = transfer[S]{m.claim(ses, n).Position, leases}
+	t := s.moves.unsure[m.to]
+	t.Position, t.leases = m.claim(ses, n).Position, append(t.leases, m.lease, n.Lease)
+	s.moves.unsure[m.to] = t
 	return s.mover.Epoch(ses.Handle), false
 }
 
