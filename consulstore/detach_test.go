@@ -459,6 +459,7 @@ func TestMoveIsOneStep(t *testing.T) {
 	d := newDetachTest(t)
 	other := d.open()
 	c := d.held("a")
+	ticket := c.Ticket
 	waiter := testkit.Waiting(t, other, testkit.Claim("a", longTTL))
 	told := testkit.Listen(other)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -467,8 +468,8 @@ func TestMoveIsOneStep(t *testing.T) {
 		defer close(looked)
 		for ctx.Err() == nil {
 			keys := keysUnder(t, d.server, consulstore.LineOf("a"))
-			if len(keys) != 2 || keys[0].Session == "" || keys[0].CreateIndex != c.Ticket {
-				t.Errorf("the queue of ticket %d has the keys %+v", c.Ticket, keys)
+			if len(keys) != 2 || keys[0].Session == "" || keys[0].CreateIndex != ticket {
+				t.Errorf("the queue of ticket %d has the keys %+v", ticket, keys)
 				return
 			}
 		}
