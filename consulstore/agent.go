@@ -159,6 +159,9 @@ func lockOp(key, session string, value string) op {
 	return op{Verb: "lock", Key: key, Session: session, Value: []byte(value)}
 }
 
+// unlockOp unlocks a key, whose value is empty then. It fails if this session does not have it locked.
+func unlockOp(key, session string) op { return op{Verb: "unlock", Key: key, Session: session} }
+
 // casOp writes a key if it still has this modify index.
 func casOp(key string, index uint64, value string) op {
 	return op{Verb: "cas", Key: key, Index: index, Value: []byte(value)}

@@ -100,13 +100,10 @@ func (c *consul) CatchUp(context.Context, *session) error { return nil }
 // Read implements sessionqueue.Server.
 func (c *consul) Read(ctx context.Context, _ *session, key string) (node sessionqueue.Node, err error) {
 	entries, err := c.txn(ctx, getOp(key))
-	if err != nil || len(entries) == 0 {
-		return node, err
+	if err == nil && len(entries) > 0 {
+		_, node, _ = decodeClaim(&entries[0]) // what can't be read has no meaning here
 	}
-	e := &entries[0]
-	node = sessionqueue.Node{Ticket: e.CreateIndex, Version: e.ModifyIndex}
-	_, node.Data, _ = decodeValue(e) // what can't be read has no meaning here
-	return node, nil
+	return node, err
 }
 
 // maxUpdates is how many claims one transaction confirms. Consul takes 128 operations.

@@ -3,6 +3,7 @@ package consulstore_test
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,11 @@ import (
 const (
 	transaction = "PUT v1_txn"
 	renewal     = "PUT v1_session_renew_"
+	creation    = "PUT v1_session_create"
+	destruction = "PUT v1_session_destroy_"
 )
+
+var counted = []string{transaction, renewal, creation, destruction}
 
 // costTTL is the ttl of sessions that are renewed too seldom to be counted here, also on a busy machine: a grant that
 // was pushed is confirmed after a hundredth of it.
@@ -53,7 +58,7 @@ func (c *counter) sofar() map[string]int {
 	c.Helper()
 	counts, err := c.server.Requests(c.Context())
 	testkit.Must(c, err)
-	maps.DeleteFunc(counts, func(request string, _ int) bool { return request != transaction && request != renewal })
+	maps.DeleteFunc(counts, func(request string, _ int) bool { return !slices.Contains(counted, request) })
 	return counts
 }
 
@@ -106,6 +111,28 @@ func TestOneRequestEach(t *testing.T) {
 		}
 	})
 	c.must("20 times Lock and Unlock", cost, map[string]int{transaction: 2 * times})
+}
+
+// Detach is a session and a transaction. Attach is a read and a transaction, and so is a Leave of a detached claim.
+// After both, the session of the detached claim is ended in the background, which is a read and a request. An Extend is
+// all of that: a read, a session, a transaction, and the end of the session before.
+func TestDetachCost(t *testing.T) {
+	c := newCounter(t)
+	s, _ := c.open()
+	held := testkit.Held(t, s, testkit.Claim("passed", costTTL))
+	as := testkit.Claim("passed", costTTL)
+	as.Ticket = held.Ticket
+	cost := c.during(func() { testkit.Detach(t, s, held, as.ID) })
+	c.must("Detach", cost, map[string]int{creation: 1, transaction: 1})
+	cost = c.during(func() { testkit.Detach(t, s, as, as.ID) })
+	c.must("Extend", cost, map[string]int{creation: 1, transaction: 2 + 1, destruction: 1})
+	attached := testkit.Claim("passed", costTTL)
+	attached.Ticket = held.Ticket
+	cost = c.during(func() { testkit.Attach(t, s, attached, as.ID) })
+	c.must("Attach", cost, map[string]int{transaction: 2 + 1, destruction: 1})
+	testkit.Detach(t, s, attached, as.ID)
+	cost = c.during(func() { testkit.Leave(t, s, as) })
+	c.must("Leave", cost, map[string]int{transaction: 2 + 1, destruction: 1})
 }
 
 // A thousand claims are kept by ten transactions, and the session is renewed by another and one request.

@@ -73,18 +73,20 @@
 //
 //	holdfast/id                          tells stores apart
 //	holdfast/session/SESSION             one for each client; its modify index is the session's epoch
-//	holdfast/line/NAME/ID                a claim; its create index is its position in the queue, and its ticket
+//	holdfast/line/NAME/ID                a claim; its create index is its position in the queue, and its ticket; ID is
+//	                                     the one that it joined with
 //	holdfast/tenant/PREFIX/…             the same for a prefix
 //
 // NAME and PREFIX are escaped, with ~XX for bytes that are not letters, digits, dots, - or _.
 //
-// All keys of a client are locked by its session, and deleted with it. Join is one transaction that demands the
-// session's epoch, makes the claim's key, and reads the queue; Leave is one transaction that deletes the key. A waiting
-// claim has a blocking query on what blocks it: an exclusive claim, on the claim before it; a reader, on the last claim
-// ahead that is not a reader; a part of a semaphore, on the whole queue. So a release wakes only the next claim, which
-// reads the queue to check that it is still in it. A client has at most 32 blocking queries for that, whatever the
-// number of its locks. Further keys that it waits for are read four times a second, 64 keys in a request. All reads are
-// consistent. Keep reads every claim's key, so that nothing rests on blocking queries alone.
+// All keys of a client are locked by its session, and deleted with it, except for detached claims (see below). Join is
+// one transaction that demands the session's epoch, makes the claim's key, and reads the queue; Leave is one
+// transaction that deletes the key. A waiting claim has a blocking query on what blocks it: an exclusive claim, on the
+// claim before it; a reader, on the last claim ahead that is not a reader; a part of a semaphore, on the whole queue.
+// So a release wakes only the next claim, which reads the queue to check that it is still in it. A client has at most
+// 32 blocking queries for that, whatever the number of its locks. Further keys that it waits for are read four times a
+// second, 64 keys in a request. All reads are consistent. Keep reads every claim's key, so that nothing rests on
+// blocking queries alone.
 //
 // Each blocking query has a connection while it lasts. A client has one more for its session, one for renewals, and at
 // most 16 for other requests. An agent accepts 200 connections from one address, and refuses more: where many processes
@@ -96,6 +98,23 @@
 // modify index of the session's key. Deleting a claim whose Join may still arrive writes that key, after which that
 // Join can't be carried out any more, at any time.
 //
+// # Detached claims
+//
+// A held claim can outlive its client ([store.Detacher]). Detach creates a session for it, whose ttl is the time for
+// which it is detached, and which is not renewed. One transaction unlocks the claim's key by the client's session and
+// locks it by the new one, with the new ID in its value. No client sees the key unlocked, and its create index, and
+// with it ticket and position, stays. The end of the client's session does not affect it, and Consul deletes it when
+// its own session expires: not before the time has passed, and when twice that has passed. Attach likewise moves the
+// key to the session of the client that attaches it, and a further Detach to a new session. The session before is
+// destroyed; if that fails, it expires.
+//
+// These transactions demand the epoch of the client's session, as Join does: one that arrives after its new ID was left
+// is not carried out. And they demand the key's modify index. So of several that move one key at most one is carried
+// out, and a Keep or Leave of an earlier ID that arrives late finds another index, or another session.
+//
+// Detach is two requests, and Attach is two. The time is from the ttl of the store's session to 24 hours. Programs of
+// earlier versions read a detached claim as any other holder's.
+//
 // # Plain mode
 //
 // With mode=plain a lock is one key, as in Consul's own tools: `consul lock` and the lock of Consul's Go library
@@ -104,11 +123,11 @@
 // its flags, is left alone, and the error reports that. A release deletes the key.
 //
 // There is no queue: a release wakes all waiting claims, and the first request that arrives takes the lock. So there is
-// no order, nor are there readers or semaphores, and deadlocks are not found. Time, sessions and tokens are as
-// described above; the token is the index at which the key was locked. Other tools have no tokens, and each measures
-// time in its own way: a holder of theirs whose session has ended may believe in its lock for a while. Against that
-// they have Consul's lock-delay, 15 seconds by default, which is respected here: a lock whose holder's session has
-// ended is not granted for as long.
+// no order, nor are there readers or semaphores, and deadlocks are not found. A lock can't be detached: it would be
+// locked anew for another session, and get another token. Time, sessions and tokens are as described above; the token
+// is the index at which the key was locked. Other tools have no tokens, and each measures time in its own way: a holder
+// of theirs whose session has ended may believe in its lock for a while. Against that they have Consul's lock-delay, 15
+// seconds by default, which is respected here: a lock whose holder's session has ended is not granted for as long.
 //
 // Consul's semaphore is not shared. There a session is a holder, so that a client with one session could have one unit
 // of a semaphore, and each client that wants to enter decides whether a holder lives, from what it has read.

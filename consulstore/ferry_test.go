@@ -8,12 +8,15 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/consulstore"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A fate is what becomes of a request.
@@ -23,16 +26,27 @@ const (
 	delivered  fate = iota
 	unanswered      // it lands, and its response is lost
 	stranded        // it is kept on its way until land
+	denied          // Consul refuses it, because of the token
 )
 
-// A ferry is a client's way to its server. It decides on the fate of the next Join.
+// What a ferry decides on: transactions with these operations.
+var (
+	moves  = []string{"check-index", "lock"}     // Join, Detach and Attach
+	writes = []string{"check-session", "cas"}    // Keep
+	leaves = []string{"check-session", "delete"} // Leave of a detached claim
+)
+
+// A ferry is a client's way to its server. It decides on the fate of the next Join, or of another transaction.
 type ferry struct {
 	http.RoundTripper
 
 	mu   sync.Mutex
 	next fate
+	of   []string      // the operations of what it decides on
 	kept *http.Request // stranded
-	body []byte
+
+	loses atomic.Bool // it loses requests to end sessions
+	body  []byte
 }
 
 // newFerry opens a store that has a ferry.
@@ -49,11 +63,33 @@ func newFerry(t testing.TB, server string, ttl time.Duration) (*ferry, *consulst
 	return f, s
 }
 
-// decide sets the fate of the next Join.
-func (f *ferry) decide(next fate) {
+// decide sets the fate of the next Join, Detach or Attach.
+func (f *ferry) decide(next fate) { f.decideOn(moves, next) }
+
+// decideOn sets the fate of the next transaction with these operations. What was stranded before is forgotten.
+func (f *ferry) decideOn(verbs []string, next fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.next = next
+	f.next, f.of, f.kept = next, verbs, nil
+}
+
+// strand strands the next transaction with these operations, and cancels call then, which must fail.
+func (f *ferry) strand(t testing.TB, verbs []string, call func(context.Context) error) {
+	t.Helper()
+	f.decideOn(verbs, stranded)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- call(ctx) }()
+	testkit.Await(t, "the transaction is on its way", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.kept != nil
+	})
+	cancel()
+	if err := <-failed; err == nil || store.Final(err) {
+		t.Fatalf("a call without a response returns %v", err)
+	}
 }
 
 // CloseIdleConnections is called by http.Client.
@@ -61,6 +97,9 @@ func (f *ferry) CloseIdleConnections() { f.RoundTripper.(*http.Transport).CloseI
 
 // RoundTrip implements http.RoundTripper.
 func (f *ferry) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.loses.Load() && strings.HasPrefix(r.URL.Path, "/v1/session/destroy/") {
+		return nil, errors.New("the request is lost")
+	}
 	var body []byte
 	if r.Body != nil {
 		var err error
@@ -73,6 +112,11 @@ func (f *ferry) RoundTrip(r *http.Request) (*http.Response, error) {
 	case stranded:
 		<-r.Context().Done()
 		return nil, r.Context().Err()
+	case denied:
+		return &http.Response{
+			StatusCode: http.StatusForbidden, Header: http.Header{}, Request: r,
+			Body: io.NopCloser(strings.NewReader("Permission denied: token lacks permission 'key:write'")),
+		}, nil
 	case unanswered:
 		response, err := f.RoundTripper.RoundTrip(r)
 		if err != nil {
@@ -90,8 +134,9 @@ func (f *ferry) RoundTrip(r *http.Request) (*http.Response, error) {
 func (f *ferry) fateOf(r *http.Request, body []byte) fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.next == delivered || !bytes.Contains(body, []byte(`"Verb":"check-index"`)) ||
-		!bytes.Contains(body, []byte(`"Verb":"lock"`)) {
+	if f.next == delivered || slices.ContainsFunc(f.of, func(verb string) bool {
+		return !bytes.Contains(body, []byte(`"Verb":"`+verb+`"`))
+	}) {
 		return delivered
 	}
 	decided := f.next
@@ -101,14 +146,14 @@ func (f *ferry) fateOf(r *http.Request, body []byte) fate {
 	return decided
 }
 
-// land has the Join arrive that was stranded, and returns how Consul responds. Without its epoch it is a Join as a
-// store would send it that does not know of epochs.
+// land has the request arrive that was stranded, and returns how Consul responds. Without its epoch it is a Join as a
+// store would send it that does not know of epochs, and a Detach as one that does not check what it moves.
 func (f *ferry) land(t testing.TB, withoutEpoch bool) (status int) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.kept == nil {
-		t.Fatal("no Join is stranded")
+		t.Fatal("no request is stranded")
 	}
 	if withoutEpoch {
 		var ops []map[string]map[string]any

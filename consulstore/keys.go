@@ -99,14 +99,8 @@ func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
 	var unread error
 	for i := range entries {
 		e := &entries[i]
-		line[i].Key = e.Key
 		var err error
-		if line[i].Demand, _, err = decodeValue(e); err == nil {
-			id := e.Key[strings.LastIndexByte(e.Key, '/')+1:]
-			if line[i].ID.UnmarshalText([]byte(id)) != nil || e.Session == "" {
-				err = unreadable(e)
-			}
-		}
+		line[i], _, err = decodeClaim(e)
 		if errors.Is(err, store.ErrFormat) { // what is newer says more than what can't be read
 			return nil, err
 		}
@@ -116,4 +110,25 @@ func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
 		return nil, unread
 	}
 	return line, nil
+}
+
+// decodeClaim returns the claim of a key, and the content of its node. A claim that was detached or attached has its ID
+// in its value: its key has the ID that it joined with.
+func decodeClaim(e *entry) (claim sessionqueue.Entry, node sessionqueue.Node, err error) {
+	claim.Key, node.Ticket, node.Version = e.Key, e.CreateIndex, e.ModifyIndex
+	if claim.Demand, node.Data, err = decodeValue(e); err != nil {
+		return claim, node, err
+	}
+	id, detached, moved := sessionqueue.Moved(node.Data)
+	if joined := e.Key[strings.LastIndexByte(e.Key, '/')+1:]; claim.ID.UnmarshalText([]byte(joined)) != nil ||
+		e.Session == "" {
+		err = unreadable(e)
+	}
+	if moved {
+		claim.ID = id
+	}
+	if node.ID = claim.ID; detached {
+		node.Lease = e.Session
+	}
+	return claim, node, err
 }

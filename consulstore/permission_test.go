@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/consulstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // management is the token that may do everything.
@@ -111,10 +112,26 @@ func TestSmallestPolicy(t *testing.T) {
 			if !strings.Contains(rules[node], consulstore.DefaultNode) {
 				t.Errorf("the rule is %s", rules[node])
 			}
-			testkit.CheckWorks(t, testkit.Open(t, open(rules)))
-			testkit.CheckWorks(t, testkit.Open(t, open(without(node))))
+			for _, rules := range [][]string{rules, without(node)} {
+				s := testkit.Open(t, open(rules))
+				testkit.CheckWorks(t, s)
+				checkDetaches(t, s)
+			}
 		})
 	}
+}
+
+// checkDetaches detaches a claim, attaches it, and releases it once as it is detached again.
+func checkDetaches(t testing.TB, s store.Store) {
+	t.Helper()
+	c := testkit.Held(t, s, claimOf("passed"))
+	as, attached, last := claimOf("passed"), claimOf("passed"), claimOf("passed")
+	attached.Ticket, last.Ticket = c.Ticket, c.Ticket
+	testkit.Detach(t, s, c, as.ID)
+	testkit.Attach(t, s, attached, as.ID)
+	testkit.Detach(t, s, attached, last.ID)
+	testkit.Leave(t, s, last)
+	testkit.CheckLength(t, s, "passed", 0)
 }
 
 // Without the permission to register the node, it must be there.

@@ -100,12 +100,7 @@ func (m *queueMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Q
 			}
 			nodes := make([]sessionqueue.Node, len(entries))
 			for i := range entries { // decodeQueue has sorted both alike
-				_, data, _ := decodeValue(&l.entries[i])
-				nodes[i] = sessionqueue.Node{
-					Ticket:  l.entries[i].CreateIndex,
-					Data:    data,
-					Version: l.entries[i].ModifyIndex,
-				}
+				_, nodes[i], _ = decodeClaim(&l.entries[i])
 			}
 			if !yield(store.Queue{Name: l.name, Entries: m.Show(l.name, entries, nodes)}, err) {
 				return

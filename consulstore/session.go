@@ -79,7 +79,7 @@ func (c *consul) anywhere(ctx context.Context, do func(context.Context) error) e
 // openOnce creates a session at the address in use. Consul counts its ttl from when a majority has it.
 func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
 	sent = time.Now()
-	id, err := c.create(ctx)
+	id, err := c.create(ctx, "holdfast "+c.description, c.ttl)
 	if err != nil {
 		return nil, 0, sent, err
 	}
@@ -95,9 +95,9 @@ func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, 
 }
 
 // create creates a session, and the catalog node that it belongs to if there is none.
-func (c *consul) create(ctx context.Context) (id string, err error) {
+func (c *consul) create(ctx context.Context, name string, ttl time.Duration) (id string, err error) {
 	body := creation{
-		Name: "holdfast " + c.description, Node: c.node, TTL: c.ttl.String(), Behavior: "delete", LockDelay: "0s",
+		Name: name, Node: c.node, TTL: ttl.String(), Behavior: "delete", LockDelay: "0s",
 		Checks: []string{}, NodeChecks: []string{},
 	}
 	var created struct{ ID string }
@@ -240,7 +240,12 @@ func (c *consul) End(ctx context.Context, in *session) {
 	in.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), frame.EndTimeout)
 	defer cancel()
-	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+in.id, nil, nil, new(bool)) // otherwise it expires
+	c.destroy(ctx, in.id)
+}
+
+// destroy ends a session, and deletes its keys. If that fails, the session expires.
+func (c *consul) destroy(ctx context.Context, id string) {
+	_, _ = c.call(ctx, http.MethodPut, "/v1/session/destroy/"+id, nil, nil, new(bool))
 }
 
 // Done implements sessionqueue.Server. It returns nil: awaitEnd notices the end of a session.

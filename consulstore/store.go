@@ -15,7 +15,7 @@ const DefaultTTL = 15 * time.Second
 // MaxTTL is the greatest ttl of a session that Consul accepts.
 const MaxTTL = 24 * time.Hour
 
-// A Store is one client's session in Consul. It implements store.Store.
+// A Store is one client's session in Consul. It implements store.Store and store.Detacher.
 type Store struct {
 	mode
 }
@@ -50,18 +50,18 @@ func newMode(c *consul) mode {
 
 // queueMode keeps a queue of claims for each name.
 type queueMode struct {
-	*sessionqueue.Store[*session]
+	sessionqueue.Detacher[*session]
 	consul   *consul
 	identity string
 }
 
 // newQueueMode returns the mode with queues. It does not begin a session yet.
 func newQueueMode(c *consul) *queueMode {
-	m := &queueMode{consul: c, Store: sessionqueue.New(sessionqueue.Config[*session]{
+	s := sessionqueue.New(sessionqueue.Config[*session]{
 		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
-	})}
-	c.receiver = m.Store
-	return m
+	})
+	c.receiver = s
+	return &queueMode{Detacher: sessionqueue.Detacher[*session]{Store: s}, consul: c}
 }
 
 // start begins the session and its renewal.
@@ -77,7 +77,7 @@ func (m *queueMode) start(ctx context.Context, identity string) error {
 // Abilities implements store.Store.
 func (m *queueMode) Abilities() store.Abilities {
 	able := m.consul.abilities()
-	able.Identity, able.Queue, able.Shared = m.identity, true, true
+	able.Identity, able.Queue, able.Shared, able.Detach = m.identity, true, true, true
 	return able
 }
 

@@ -132,6 +132,10 @@
 // Clients that have seen a greater ticket get [store.ErrFloor] rather than a token that a fence would reject; new
 // clients can't know.
 //
+// A claim can't be detached from its client ([store.Detacher]): ZooKeeper removes an ephemeral node with the session
+// that made it, and can't give it to another one. A node that is made anew would have another number, so that the claim
+// would lose its ticket and its position.
+//
 // # Why no *zk.Conn can be passed in
 //
 // The client library's *zk.Conn reports neither when a request was sent nor over which connection it was carried out,

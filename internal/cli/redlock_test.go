@@ -57,6 +57,15 @@ const (
 	voting  = anyNode + `voting +\d{16} +\S+ +\d+\.\d+\.\d+ *\n`
 )
 
+// TestAcquireUnsupported: where locks cannot outlive their holders, acquire exits with 64.
+func TestAcquireUnsupported(t *testing.T) {
+	m := newMasters(t)
+	_, err := redlock.Init(t.Context(), m.url())
+	check(t, err)
+	m.call(exitUsage, nothing, `redlock at .*: not supported by this store: it has no detached leases`,
+		"--store="+m.url(), "acquire", "x", "--for", "20s")
+}
+
 func TestRedlockInit(t *testing.T) {
 	unsetStoreEnv(t)
 	m := newMasters(t)

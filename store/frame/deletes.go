@@ -20,7 +20,7 @@ type Position[H comparable] struct {
 	Key     string   // empty: not known
 	Markers []string // the keys of what belongs to it and is deleted with it
 	Ticket  uint64   // 0: not known
-	Unsure  bool     // a Join of it may still land
+	Unsure  bool     // a Join, Detach or Attach of it may still land
 }
 
 // Deletes deletes the keys of claims that have left, or whose Join failed. If the server does not respond, the delete

@@ -21,6 +21,7 @@ type claim[S comparable] struct {
 
 	written string // the data of its node
 	version uint64 // of that data
+	moved   bool   // it was attached: its data has its ID
 
 	waitsFor []Watch
 	noOthers bool  // it holds once all that it waits for have left: nothing else is ahead of it, nor can come there
@@ -31,7 +32,11 @@ type claim[S comparable] struct {
 
 // data returns the data that the node has after a Keep.
 func (c *claim[S]) data(kept *store.Claim) string {
-	return frame.Encode(Format, frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted))
+	r := record{Record: frame.NewRecord(kept, c.Session.TTL, c.joined, c.granted)}
+	if c.moved {
+		r.ID = c.ID
+	}
+	return frame.Encode(Format, r)
 }
 
 // watchAfter is the age of a claim from which its own node is watched, so that a deletion by another client is noticed

@@ -8,4 +8,7 @@
 // The response to a Join can be lost, and the request can arrive after its caller has stopped waiting. Before such a
 // claim counts as left, requests in flight are made void ([Server.Void]), and a node that was made is found by its ID
 // and deleted. If the server does not respond, the delete is pending, and is repeated until the server does.
+//
+// At a server that can move a node from one session to another ([Mover]), claims can be detached: a store embeds
+// [Detacher] then. Requests that move nodes are made void in the same way.
 package sessionqueue

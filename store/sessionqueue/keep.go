@@ -224,7 +224,7 @@ func (s *Store[S]) refresh(ctx context.Context, c *claim[S], reason error) (agai
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if node.Ticket == 0 {
+	if node.Ticket == 0 || node.ID != c.ID && node.ID != (store.ID{}) { // or it was detached
 		s.lost(c)
 		return false, nil
 	}

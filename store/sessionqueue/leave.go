@@ -15,19 +15,28 @@ func (s *Store[S]) Leave(ctx context.Context, c store.Claim) error {
 		return err
 	}
 	p, known := s.leaving(&c)
+	t, moving := s.leavingMove(&c)
 	if err := ctx.Err(); err != nil {
 		s.deletes.Later(p)
+		s.deletes.Later(t.Position)
 		s.deletes.Retry()
 		return err
 	}
 	call := s.Frame.Call(ctx, c.TTL)
 	defer call.End()
+	if moving {
+		return call.Outcome(s.leaveMove(call.Context, t))
+	}
 	if known {
 		return call.Outcome(s.deletes.Now(call.Context, p))
 	}
-	// The claim is unknown here: it never had a node, or it is gone. The queue is read only for an error of the server.
+	// The claim is unknown here: it is detached, it never had a node, or it is gone.
 	in, err := s.Session(call.Context)
-	if err == nil {
+	switch {
+	case err != nil:
+	case s.mover != nil:
+		err = s.deleteByID(call.Context, in, c.Name, c.ID, true)
+	default: // only for an error of the server
 		_, err = s.Server.Queue(call.Context, in, c.Name)
 	}
 	return call.Outcome(err)
@@ -65,8 +74,17 @@ func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err err
 }
 
 // deleteNodes deletes the nodes of a claim, its own first: after that no marker can be made any more. A node of an
-// unacknowledged Join is found by the claim's ID.
+// unacknowledged Join is found by the claim's ID. Where nodes can be moved, this is the only way: the node that the
+// claim had may be another claim's by now.
 func (s *Store[S]) deleteNodes(ctx context.Context, p frame.Position[S]) error {
+	if p.Unsure && s.mover != nil {
+		err := s.deleteByID(ctx, p.Session.Handle, p.Name, p.ID, false)
+		if err == nil || unreadable(err) {
+			s.deletes.Done(p)
+			return nil
+		}
+		return err
+	}
 	keys := slices.Clone(p.Markers)
 	if p.Key != "" {
 		keys = slices.Insert(keys, 0, p.Key)

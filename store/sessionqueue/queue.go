@@ -25,10 +25,10 @@ func (s *Store[S]) Queue(ctx context.Context, name string) (store.Queue, error) 
 	return l, call.Outcome(err)
 }
 
-// A shownEntry is an entry with the key of its node.
+// A shownEntry is an entry with the key of its node, and the lease if it is detached.
 type shownEntry struct {
 	store.Entry
-	key string
+	key, lease string
 }
 
 // shownEntries reads a queue and the data of its nodes. It omits nodes that are deleted meanwhile.
@@ -53,7 +53,7 @@ func (s *Store[S]) shownEntries(ctx context.Context, name string) ([]shownEntry,
 	})
 	places := make([]shownEntry, len(entries))
 	for i, p := range s.Show(name, entries, nodes) {
-		places[i] = shownEntry{p, entries[i].Key}
+		places[i] = shownEntry{p, entries[i].Key, nodes[i].Lease}
 	}
 	return slices.DeleteFunc(places, func(p shownEntry) bool { return p.Ticket == 0 }), err
 }
@@ -104,6 +104,9 @@ func (s *Store[S]) Break(ctx context.Context, name string, ticket uint64) error 
 	in, err := s.Session(call.Context)
 	if err == nil {
 		err = s.Server.Delete(call.Context, in, places[at].key)
+	}
+	if err == nil {
+		s.endLeases(places[at].key, places[at].lease)
 	}
 	return call.Outcome(err)
 }

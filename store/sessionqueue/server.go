@@ -93,10 +93,13 @@ type Entry struct {
 
 // A Node is the content of a node.
 type Node struct {
+	ID      store.ID // the claim's; zero: it is the one that the node was made with
 	Ticket  uint64
 	Data    string
 	Version uint64
 	Made    time.Time // zero: not known
+	Own     bool      // it is a node of the session that reads it; only a Mover sets it
+	Lease   string    // the session of its own that a detached claim has; otherwise empty
 }
 
 // A Watch watches for the deletion of a node, with Data also for changes of its data; or it watches the nodes of a

@@ -47,6 +47,9 @@ type Store[S comparable] struct {
 	claims  map[store.ID]*claim[S]
 	joining map[store.ID]chan struct{} // is closed when that Join has ended
 	watches map[Watch]*watching[S]
+
+	mover Mover[S] // nil: claims cannot be detached
+	moves moves[S]
 }
 
 // New returns a store without a session. [Store.Start] begins its work.
@@ -57,7 +60,9 @@ func New[S comparable](config Config[S]) *Store[S] {
 		claims:  map[store.ID]*claim[S]{},
 		joining: map[store.ID]chan struct{}{},
 		watches: map[Watch]*watching[S]{},
+		moves:   newMoves[S](),
 	}
+	s.mover, _ = config.Server.(Mover[S])
 	s.doubts = frame.NewDoubts(s.Frame,
 		frame.DoubtsConfig[*claim[S]]{Mutex: s.mu, Limit: s.TTL / 2, Inspect: s.inspectAll})
 	s.Sessions = frame.NewSessions(s.Frame, frame.SessionConfig[S]{
