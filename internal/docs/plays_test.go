@@ -70,6 +70,9 @@ var plays = map[string]play{
 		only: "it needs Consul",
 	},
 
+	// docs/packaging.md
+	"sha256sum --check --ignore-missing holdfast_VERSION_SHA256SUMS": {only: "it needs a download"},
+
 	// docs/recipes.md
 	`curl --fail -X POST -H "Fencing-Token: $HOLDFAST_TOKEN" https://stock.internal/sell`: {
 		only: "it needs a service",

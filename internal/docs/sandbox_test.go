@@ -94,14 +94,14 @@ func writeProgram(t *testing.T, path, script string) {
 // folders are those of this machine that pages name. The sandbox takes their place.
 var folders = regexp.MustCompile(`/usr/local/bin|/opt/jobs|/var/lock`)
 
-// byPath finds the files of a sandbox that a block names by a path.
-var byPath = regexp.MustCompile(`(?:\.|` + folders.String() + `)/([\w.-]+)`)
+// namedFile finds the files of a sandbox that a block names by a path.
+var namedFile = regexp.MustCompile(`(?:\.|` + folders.String() + `)/([\w.-]+)`)
 
 // run runs a script, and returns its report and its output.
 func (box *sandbox) run(t *testing.T, s *script) (report, out string) {
 	t.Helper()
 	text := strings.Join(s.lines, "\n") + "\n"
-	for _, m := range byPath.FindAllStringSubmatch(text, -1) {
+	for _, m := range namedFile.FindAllStringSubmatch(text, -1) {
 		box.addStub(t, m[1])
 	}
 	text = folders.ReplaceAllLiteralString(text, box.dir)

@@ -195,14 +195,14 @@ func TestConfiguredCommands(t *testing.T) {
 }
 
 var (
-	unit  = regexp.MustCompile(`(?m)^Exec\w+=\S*holdfast (.*)$`)
-	words = regexp.MustCompile(`\["holdfast",.*\]`)
+	execLine = regexp.MustCompile(`(?m)^Exec\w+=\S*holdfast (.*)$`)
+	words    = regexp.MustCompile(`\["holdfast",.*\]`)
 )
 
 // configured returns the arguments of each call of holdfast in a block of configuration.
 func configured(t *testing.T, b block) (calls [][]string) {
 	t.Helper()
-	for _, m := range unit.FindAllStringSubmatch(b.code, -1) {
+	for _, m := range execLine.FindAllStringSubmatch(b.code, -1) {
 		calls = append(calls, strings.Fields(m[1]))
 	}
 	for _, list := range words.FindAllString(b.code, -1) {

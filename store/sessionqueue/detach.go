@@ -196,6 +196,9 @@ func (m *moving[S]) attempt(ctx context.Context, ses *frame.Session[S], first bo
 		return status, err
 	}
 	m.key = n.Key
+	if m.detach && n.Entry.ID == m.to { // what is detached already is not shortened
+		m.d = max(m.d, time.Duration(n.record.TTL)*time.Millisecond)
+	}
 	switch {
 	case n.Own && !m.detach: // it was attached, and the response was lost
 		return m.landed(ses, &n)

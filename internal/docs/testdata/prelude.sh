@@ -54,6 +54,7 @@ go() {
 	"install "*@latest*) outside command go list "${2%@latest}" ;;
 	"get "*) outside command go list "$2" ;;
 	"run ./"*) outside command go list "$2" ;;
+	"build -trimpath "*) outside command go list "${@: -1}" ;;
 	"-C bench run") outside command go -C bench run . "${@:5}" --help >/dev/null ;;
 	"-C bench test") [ "$5" = -run ] && outside grep -qE "^func Test\w*$6" bench -r --include='*_test.go' ;;
 	"tool -modfile=tools/go.mod "*) outside command go tool -modfile=tools/go.mod | grep "/$3\$" ;;
