@@ -218,21 +218,21 @@ func detachedIsExtended(t *trial) {
 	as := holder.detached(t.ttl)
 	other := t.open().contend(holder.claim.Name, holder.claim.Demand)
 	other.claim.ID, other.claim.Ticket = as.claim.ID, as.claim.Ticket
-	extend := func(d time.Duration, want store.State) {
+	extend := func(d time.Duration) {
 		if _, err := other.detachAs(other, d); err != nil {
 			t.fatalf("Detach of a detached claim: %v", err)
 		}
-		other.demand("Detach", want)
+		other.demand("Detach", store.Held)
 	}
-	extend(t.spell(), store.Held)
+	extend(t.spell())
 	other.excludes()
-	extend(t.longTTL(), store.Held)
+	extend(t.longTTL())
 	long := other.until
-	extend(t.ttl, store.Held)
+	extend(t.ttl)
 	other.until = long
 	t.advance(t.expiry(t.ttl))
 	holder.rival().try(store.Gone)
-	extend(t.ttl, store.Held)
+	extend(t.ttl)
 }
 
 // A Detach and an Attach arrive after the Leave of a caller that has given up on them.
