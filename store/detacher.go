@@ -20,7 +20,7 @@ type Detacher interface {
 	// earlier, and not later than a claim of the ttl d whose holder died (see Abilities.TakeoverTTLs). It has no grace.
 	//
 	//  1. If the claim as is in the queue, because the call is a repetition or because as is c.ID, Detach extends it:
-	//     it expires d from now, unless it expires later anyway. So a call that is overtaken by another shortens nothing.
+	//     it expires d from now, unless it expires later anyway. So a call that another has overtaken shortens nothing.
 	//  2. If there is a tombstone for as, or if c.ID is not in the queue, it returns Gone, and changes nothing.
 	//
 	// The status is Held with the claim's ticket and with Until, which counts from the sending of the request (rule 5),
