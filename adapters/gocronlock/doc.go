@@ -10,9 +10,9 @@
 // machine has released the lock before the clock of the second says that it is time, and the job runs once on each
 // machine. gocron leaves that to the Locker. So pass the option [holdfast.WithAtLeast], with a time that is longer than
 // the clocks of the machines can differ, and shorter than the time between two runs: the lock then stays taken for that
-// long, even if the job ends at once. Stores that cannot keep a lock without its holder, such as those for ZooKeeper,
-// Consul and Redlock, refuse the option, and the job runs nowhere: [gocron.AfterLockError] reports
-// holdfast.ErrUnsupported. With these, use an Elector.
+// long, even if the job ends at once. Stores that cannot keep a lock without its holder, such as those for ZooKeeper
+// and Redlock, refuse the option, and the job runs nowhere: [gocron.AfterLockError] reports holdfast.ErrUnsupported.
+// With these, use an Elector.
 //
 // A DurationJob counts from the moment at which its scheduler was started, which differs between machines by more than
 // clocks do. Use a CronJob, or align it with [gocron.WithStartAt].
