@@ -37,7 +37,7 @@ func TestFaults(t *testing.T) {
 		{name: "server stopped for less than the ttl", effect: testkit.Harmless,
 			strike: func(s *scene) { s.pauseServer(crowdTTL / 3) }},
 		{name: "server stopped for more than the ttl", effect: testkit.MustHurt,
-			strike: func(s *scene) { s.pauseServer(crowdTTL * 2) }},
+			strike: func(s *scene) { s.Holding(func() { s.pauseServer(crowdTTL * 2) }) }},
 		{name: "connections killed", strike: (*scene).killConnections},
 		{name: "scripts flushed", effect: testkit.Harmless, strike: (*scene).flushScripts},
 		{name: "replies swallowed", effect: testkit.MustHurt, strike: func(s *scene) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/contend"
 )
@@ -20,6 +21,8 @@ type Scene struct {
 	*testing.T
 	Dir   string // of the histories
 	Crowd *contend.Crowd
+	url   string // of the first process
+	lost  int    // leases that were lost in Holding
 }
 
 // NewScene returns a scene without processes.
@@ -60,11 +63,25 @@ func (s *Scene) Within() context.Context {
 func (s *Scene) Start(plan contend.Plan) {
 	s.Helper()
 	var err error
-	plan.Dir = s.Dir
+	plan.Dir, s.url = s.Dir, plan.URLs[0]
 	s.Crowd, err = contend.Start(s.Within(), plan)
 	s.Must(err)
 	s.Cleanup(func() { s.Must(s.Crowd.Close()) })
 	s.Through()
+}
+
+// Holding injects a fault while a client of this process holds a lock, and notes if its lease is lost: on a slow
+// machine, no process of the scene may hold a lock at that moment.
+func (s *Scene) Holding(fault func()) {
+	s.Helper()
+	locks, err := holdfast.Open(s.Context(), s.url)
+	s.Must(err)
+	lease := Lock(s, locks, "holding")
+	fault()
+	if lease.Err() != nil {
+		s.lost++
+	}
+	s.Must(locks.Close())
 }
 
 // Through waits until every goroutine has acquired a lock that it requested after this call began.
@@ -109,7 +126,7 @@ func (s *Scene) Stop() *contend.Outcome {
 func (s *Scene) CheckErrors(outcome *contend.Outcome, excuse Excuse) {
 	s.Helper()
 	total := outcome.Total()
-	total.Lost += excuse.Lost
+	total.Lost += excuse.Lost + s.lost
 	s.Logf(
 		"%d acquired, %d lost, %d kinds of faults, %d holds",
 		total.Acquired,

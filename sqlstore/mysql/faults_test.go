@@ -24,9 +24,11 @@ func TestFaults(t *testing.T) {
 			s.Must(s.server.Start())
 		}},
 		{name: "server stopped for more than the ttl", effect: testkit.MustHurt, strike: func(s *scene) {
-			s.Must(s.server.Pause())
-			time.Sleep(2 * crowdTTL) // that is the fault
-			s.Must(s.server.Continue())
+			s.Holding(func() {
+				s.Must(s.server.Pause())
+				time.Sleep(2 * crowdTTL) // that is the fault
+				s.Must(s.server.Continue())
+			})
 		}},
 		{name: "all connections killed", strike: func(s *scene) {
 			for range 5 {
