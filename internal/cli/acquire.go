@@ -157,10 +157,10 @@ func (l leased) Tokens() []holdfast.Token { return []holdfast.Token{l.Token()} }
 func (r *run) lockOne(ctx context.Context) (grip, error) {
 	switch a := &r.session.abilities; {
 	case !a.Detach:
-		return nil, usageError("%w: it has no detached leases", holdfast.ErrUnsupported)
+		return nil, usageError("%s: %w: it has no detached leases", a.Store, holdfast.ErrUnsupported)
 	case r.spell < a.MinTTL || r.spell > a.MaxTTL:
-		return nil, usageError("%w: --for %v: the store allows %v to %v", holdfast.ErrBadTTL, r.spell, a.MinTTL,
-			a.MaxTTL)
+		return nil, usageError("%s: %w: --for %v: the store allows %v to %v", a.Store, holdfast.ErrBadTTL, r.spell,
+			a.MinTTL, a.MaxTTL)
 	}
 	lease, err := r.leaseOf(ctx, r.session.Client, r.names[0], r.options())
 	if err != nil {
