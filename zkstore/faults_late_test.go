@@ -107,13 +107,16 @@ func (l *lateJoin) lands() bool {
 	claim := testkit.Claim(l.Mutex, longTTL)
 	ctx, giveUp := context.WithCancel(l.Context())
 	defer giveUp()
+	returned := make(chan struct{})
 	calls.Go(func() {
+		defer close(returned)
 		if status, err := l.store.Join(ctx, claim); err == nil {
 			l.Errorf("the Join was answered: %+v", status)
 		}
 	})
 	l.awaitOutstanding(ahead + 1)
 	giveUp()
+	<-returned // a caller leaves when its Join has returned
 
 	l.moveTo(l.far)
 	testkit.Await(l, "the Join is made void", func() bool { return l.store.Leave(l.Context(), claim) == nil })
