@@ -340,8 +340,8 @@ func TestDetachWhileEnding(t *testing.T) {
 	}
 }
 
-// TestCloseDuringDetach: the client is closed while Detach has no response. Nobody has the lease, so its lock must not
-// stay taken for as long as it was to be detached.
+// TestCloseDuringDetach: the client is closed while Detach has no response. No client has the lease, so its lock must
+// not stay taken for as long as it was to be detached.
 func TestCloseDuringDetach(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		c, link := r.linked(holdfast.WithTTL(ttl))

@@ -26,7 +26,7 @@ func init() {
 }
 
 // openPlain is Holdfast in plain mode with further parameters, each turn by way of the server. It looks often for what
-// the others give back, so that both sides have their turns.
+// the others release, so that both sides have their turns.
 func openPlain(parameters string) func(context.Context, string, time.Duration) (locker, error) {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 		url := "redis://" + where + "?mode=plain&retry=2ms" + parameters

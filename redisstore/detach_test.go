@@ -368,7 +368,8 @@ func TestPlainLateTryAfterDetach(t *testing.T) {
 	testkit.Join(t, s, &waiter, store.Gone) // as the try would, that comes now
 }
 
-// A value that a function of the program makes has no ticket, so that whoever attached the lock would not know it.
+// A value that a function of the program makes has no ticket, so that a client that attached the lock would not
+// know it.
 func TestPlainDetachNeedsOwnValue(t *testing.T) {
 	server := servers.Redis(t)
 	s := newOf(t, handIn(t, server.Addr()), redisstore.WithPlainMode(),

@@ -117,7 +117,7 @@
 // and differs for each claim; [WithValue] sets another.
 //
 // Detach and Attach replace the ID in the value, and the expiry. Ticket and SINCE stay, and the owner until the lock is
-// attached. To other libraries a detached lock is one like any other, which nobody renews. With [WithValue] locks
+// attached. To other libraries a detached lock is one like any other, which is not renewed. With [WithValue] locks
 // cannot be detached, since their values have no ticket.
 //
 // Plain mode has mutexes and elections, renewal, re-entrance, grace, hand-over inside a process, and tokens. It follows
