@@ -3,7 +3,6 @@ package consulstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -47,16 +46,6 @@ func stay(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }
 
-// A response is what Consul sends along with a result.
-type response struct {
-	code  int
-	index uint64 // of a blocking query
-}
-
-// isMissing reports whether the response means that there is no such key. A 404 without an index comes from something
-// else, such as a proxy.
-func (r response) isMissing() bool { return r.code == http.StatusNotFound && r.index > 0 }
-
 // A refusal is a response that is not a result.
 type refusal struct {
 	code int
@@ -70,6 +59,12 @@ func (r *refusal) Error() string {
 	return r.text
 }
 
+// isNotFound reports whether err is a refusal because something does not exist.
+func isNotFound(err error) bool {
+	r, refused := errors.AsType[*refusal](err)
+	return refused && r.code == http.StatusNotFound
+}
+
 // mayHaveBeenDone reports whether a request that failed with err may have been carried out, or may still be.
 func mayHaveBeenDone(err error) bool {
 	r, refused := errors.AsType[*refusal](err)
@@ -77,13 +72,15 @@ func mayHaveBeenDone(err error) bool {
 	return err != nil && !rolledBack && (!refused || r.code >= http.StatusInternalServerError)
 }
 
-// call sends a request, and decodes its result.
-func (a *agent) call(ctx context.Context, method, path string, query url.Values, body, result any) (response, error) {
+// call sends a request, and decodes its result. index is Consul's, or 0 if the response has none.
+func (a *agent) call(
+	ctx context.Context, method, path string, query url.Values, body, result any,
+) (index uint64, err error) {
 	x := exchange{agent: a, method: method, path: path, query: query, body: body, result: result}
 	for x.prepare(ctx) {
 		x.finish(a.client.Do(x.request))
 	}
-	return x.response, x.err
+	return x.index, x.err
 }
 
 // readToken returns the current token.
@@ -251,28 +248,40 @@ func (t *txnResult) failure() error {
 // permissionDenied is the beginning of Consul's message about a missing permission.
 const permissionDenied = "Permission denied"
 
-// block returns a key, or the keys of a queue, once that has changed since index, and the index for the next call. It
-// also returns after some time without a change.
+// list reads a key, or the keys that begin with it, as the query says, and returns Consul's index. If there is none,
+// result stays empty. A 404 without an index comes from something else, such as a proxy.
+func (a *agent) list(ctx context.Context, key string, query url.Values, result any) (index uint64, err error) {
+	index, err = a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, result)
+	switch {
+	case index > 0 && isNotFound(err):
+		return index, nil
+	case err == nil && index == 0:
+		err = errors.New("the response to a query of keys has no index")
+	}
+	return index, err
+}
+
+// block returns a key, or all keys that begin with it, once that has changed since index, and the index for the next
+// call. With index 0 it returns at once, and otherwise after some time also without a change. It fails when the address
+// in use is left.
 //
 // It is a consistent read: the absence of a key is taken as proof, and a leader that was deposed and does not know it
 // yet may never have received the key.
-func (a *agent) block(ctx context.Context, key string, index uint64) (entries []entry, next uint64, err error) {
+func (a *agent) block(
+	ctx context.Context, key string, recurse bool, index uint64,
+) (entries []entry, next uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryWait+queryWait/16+queryLate)
 	defer cancel()
+	_, left := a.dialer.here()
+	defer context.AfterFunc(left, cancel)()
 	query := url.Values{
 		"consistent": {""}, "index": {strconv.FormatUint(index, 10)}, "wait": {queryWait.String()},
 	}
-	if isQueue(key) {
+	if recurse {
 		query.Set("recurse", "")
 	}
-	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, &entries)
-	if r.isMissing() {
-		return nil, r.index, nil
-	}
-	if err == nil && r.index == 0 {
-		err = fmt.Errorf("the response to a blocking query has no index")
-	}
-	return entries, r.index, err
+	next, err = a.list(ctx, key, query, &entries)
+	return entries, next, err
 }
 
 // Consul continues a blocking query until its wait is over, even if the client has cancelled it, and adds up to a

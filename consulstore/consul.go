@@ -3,7 +3,6 @@ package consulstore
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -21,28 +20,18 @@ type consul struct {
 	renewals *agent // has one for nothing but renewals
 	keys     keySpace
 	frame    *frame.Frame
-	receiver events
-}
+	identity string // of what is stored under the prefix
 
-// events is told what happens to a session, and to the keys that are watched. Its methods don't block. A
-// sessionqueue.Store is that.
-type events interface {
-	Over(*session)
-	Changed(in *session, w sessionqueue.Watch, deleted bool)
+	// Of the mode: its session, and what is called when a watched key or queue has changed, which does not block.
+	sessions *frame.Sessions[*session]
+	changed  func(in *session, w sessionqueue.Watch, deleted bool)
 }
 
 // QueueKey implements sessionqueue.Server.
 func (c *consul) QueueKey(name string) string { return c.keys.queue(name) }
 
-// The operations that make a claim's key, all in one step: they demand the session's epoch, make the key, and read the
-// queue.
-const (
-	_ = iota
-	makeOp
-	queueOp
-)
-
-// Make implements sessionqueue.Server. The index of the transaction is the key's create index, and the claim's ticket.
+// Make implements sessionqueue.Server: it demands the session's epoch, makes the key, and reads the queue, all in one
+// step. The index of the transaction is the key's create index, and the claim's ticket.
 func (c *consul) Make(
 	ctx context.Context, in *session, claim *store.Claim, data string,
 ) (made sessionqueue.Made, unsure bool, err error) {
@@ -58,12 +47,12 @@ func (c *consul) Make(
 	if err != nil {
 		return made, mayHaveBeenDone(err), err
 	}
-	if len(entries) <= queueOp {
+	if len(entries) < 3 { // the session's key, the claim's, and at least that again
 		return made, true, c.noRead(key)
 	}
-	own := entries[makeOp]
+	own, all := entries[1], entries[2:]
 	made = sessionqueue.Made{Key: key, Ticket: own.CreateIndex, Version: own.ModifyIndex}
-	if line, err := decodeQueue(entries[queueOp:]); err == nil {
+	if line, err := decodeQueue(all); err == nil {
 		made.Queue = line
 	} // otherwise it is read once more, and the key deleted
 	return made, false, nil
@@ -153,10 +142,7 @@ func (c *consul) Delete(ctx context.Context, _ *session, key string) error {
 func (c *consul) Names(ctx context.Context, _ *session, prefix string) (names []string, err error) {
 	var lines []string
 	query := url.Values{"consistent": {""}, "keys": {""}, "separator": {"/"}}
-	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.queues, query, nil, &lines)
-	if r.isMissing() {
-		return nil, nil
-	}
+	_, err = c.list(ctx, c.keys.queues, query, &lines)
 	for _, line := range lines {
 		if name, ok := c.keys.name(line); ok && strings.HasPrefix(name, prefix) {
 			names = append(names, name)

@@ -6,30 +6,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-var (
-	_ store.Detacher               = (*Store)(nil)
-	_ sessionqueue.Mover[*session] = (*consul)(nil)
-)
-
-// Detach implements store.Detacher. In plain mode it returns ErrUnsupported.
-func (s *Store) Detach(ctx context.Context, c store.Claim, as store.ID, d time.Duration) (store.Status, error) {
-	if m, ok := s.mode.(store.Detacher); ok {
-		return m.Detach(ctx, c, as, d)
-	}
-	return store.Status{}, store.ErrUnsupported
-}
-
-// Attach implements store.Detacher. In plain mode it returns ErrUnsupported.
-func (s *Store) Attach(ctx context.Context, c store.Claim, from store.ID) (store.Status, error) {
-	if m, ok := s.mode.(store.Detacher); ok {
-		return m.Attach(ctx, c, from)
-	}
-	return store.Status{}, store.ErrUnsupported
-}
+var _ sessionqueue.Mover[*session] = (*consul)(nil)
 
 // Nodes implements sessionqueue.Mover.
 func (c *consul) Nodes(
@@ -39,16 +19,7 @@ func (c *consul) Nodes(
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range entries {
-		claim, node, err := decodeClaim(&entries[i])
-		if err != nil {
-			unread = err
-			continue
-		}
-		node.Own = entries[i].Session == in.id
-		claims, nodes = append(claims, claim), append(nodes, node)
-	}
-	return claims, nodes, unread
+	return decodeNodes(entries, in.id)
 }
 
 // Epoch implements sessionqueue.Mover.

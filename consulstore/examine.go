@@ -24,13 +24,7 @@ const defaultTTLMin = 10 * time.Second
 func (s *Store) Examine(ctx context.Context) []store.Finding {
 	ctx, cancel := context.WithTimeout(ctx, examineWithin)
 	defer cancel()
-	switch m := s.mode.(type) {
-	case *queueMode:
-		return m.consul.examine(ctx)
-	case *plainMode:
-		return m.consul.examine(ctx)
-	}
-	return nil
+	return s.consul.examine(ctx)
 }
 
 // self is what of /v1/agent/self matters here.
@@ -142,9 +136,7 @@ func (c *consul) space(ctx context.Context) store.Finding {
 		return f
 	}
 	var entries []entry
-	r, err := c.call(ctx, http.MethodGet, "/v1/kv/"+c.keys.queues, url.Values{"recurse": {""}, "stale": {""}}, nil,
-		&entries)
-	if err != nil && !r.isMissing() {
+	if _, err := c.list(ctx, c.keys.queues, url.Values{"recurse": {""}, "stale": {""}}, &entries); err != nil {
 		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+err.Error()
 		f.Why, f.Fix = "holdfast ls needs that; locks do not",
 			"grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }"

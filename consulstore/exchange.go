@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,7 +24,7 @@ type exchange struct {
 	token    *string // nil: nothing was sent
 	repeated bool
 	request  *http.Request // to be sent
-	response response
+	index    uint64        // of the response
 	err      error
 }
 
@@ -66,7 +65,7 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	return request, err
 }
 
-// What is read at most of a response, and of a refusal or of what follows a result.
+// What is read at most of a response that has a result, and of one that is a refusal.
 const (
 	maxResponse = 64 << 20
 	maxRefusal  = 4 << 10
@@ -74,44 +73,36 @@ const (
 
 // finish reads what came of the request.
 func (x *exchange) finish(got *http.Response, err error) {
-	x.response, x.err = response{}, err
+	x.index, x.err = 0, err
 	if err != nil {
 		return
 	}
-	defer got.Body.Close() //nolint:errcheck // it was read
-	x.response.code = got.StatusCode
-	x.response.index, _ = strconv.ParseUint(got.Header.Get("X-Consul-Index"), 10, 64) // otherwise it is 0: unknown
-	if got.StatusCode == http.StatusOK || got.StatusCode == http.StatusConflict {
-		x.err = decode(io.LimitReader(got.Body, maxResponse), x.result)
-	} else {
-		x.err = readRefusal(got)
+	defer got.Body.Close()                                                   //nolint:errcheck // it was read
+	x.index, _ = strconv.ParseUint(got.Header.Get("X-Consul-Index"), 10, 64) // otherwise it is 0: unknown
+	refused, limit := got.StatusCode != http.StatusOK && got.StatusCode != http.StatusConflict, int64(maxResponse)
+	if refused {
+		limit = maxRefusal
 	}
-	if x.err == nil {
-		_, x.err = io.Copy(io.Discard, io.LimitReader(got.Body, maxRefusal)) // so that the connection can be used again
-	}
-	if t, ok := x.result.(*txnResult); ok && x.err == nil {
-		x.err = t.failure()
+	text, err := io.ReadAll(io.LimitReader(got.Body, limit))
+	switch {
+	case err != nil:
+		x.err = err
+	case refused:
+		x.err = &refusal{got.StatusCode, oneLine(string(text))}
+	default:
+		x.err = decode(text, x.result)
 	}
 }
 
-// readRefusal returns what a response says that is not a result.
-func readRefusal(got *http.Response) error {
-	text, err := io.ReadAll(io.LimitReader(got.Body, maxRefusal))
-	if err != nil {
-		return err
-	}
-	return &refusal{got.StatusCode, oneLine(string(text))}
-}
-
-// decode reads a response in JSON.
-func decode(body io.Reader, result any) error {
-	err := json.NewDecoder(body).Decode(result)
-	_, syntax := errors.AsType[*json.SyntaxError](err)
-	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
-	if syntax || kind || errors.Is(err, io.EOF) {
+// decode reads a response in JSON. If it is that of a transaction that was rolled back, the error is why.
+func decode(text []byte, result any) error {
+	if err := json.Unmarshal(text, result); err != nil {
 		return fmt.Errorf("the response is not one of Consul's: %w", err)
 	}
-	return err
+	if t, ok := result.(*txnResult); ok {
+		return t.failure()
+	}
+	return nil
 }
 
 // longestText is how many bytes of Consul's words stand in an error.

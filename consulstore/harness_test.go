@@ -3,8 +3,6 @@ package consulstore_test
 import (
 	"context"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,45 +43,14 @@ type harness struct {
 	at        *servers.ConsulServer
 	endpoints []string
 	restart   func(keepData bool) error
-	unrest    atomic.Int32
 }
 
 func newHarness(
 	t testing.TB, at *servers.ConsulServer, endpoints []string, restart func(keepData bool) error,
 ) *harness {
 	t.Helper()
-	h := &harness{t: t, at: at, endpoints: endpoints, restart: restart}
-	ctx, cancel := context.WithCancel(context.Background())
-	var probing sync.WaitGroup
-	probing.Go(func() { h.probe(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		probing.Wait()
-	})
-	return h
+	return &harness{t: t, at: at, endpoints: endpoints, restart: restart}
 }
-
-// probe asks the server again and again for what a renewal asks for. One that does not respond in a third of the time
-// that a renewal has stands still.
-func (h *harness) probe(ctx context.Context) {
-	for ctx.Err() == nil {
-		began := time.Now()
-		_ = h.at.Call(ctx, http.MethodGet, "/v1/health/node/"+h.at.Name()+"?consistent", nil, nil) // it may be down
-		if time.Since(began) > suiteTTL/6/3 {
-			h.unrest.Add(1)
-		}
-		select {
-		case <-time.After(probePause):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// probePause is how long it is between two probes.
-const probePause = 50 * time.Millisecond
-
-// Unrest implements storetest.Restless.
-func (h *harness) Unrest() int { return int(h.unrest.Load()) }
 
 // The ttl of sessions in tests. Consul ends a session after twice that. The suite holds claims for many of its cases,
 // and loses them if its renewals come late.

@@ -94,22 +94,30 @@ func unreadable(e *entry) error {
 // decodeQueue returns the claims of a queue in the order in which Consul has made their keys. A claim that can't be
 // decoded is an error: no claim may be granted from a queue that is understood only in part.
 func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
+	claims, _, err := decodeNodes(entries, "")
+	if err != nil {
+		return nil, err
+	}
+	return claims, nil
+}
+
+// decodeNodes returns the claims of a queue in their order, and the contents of their nodes, of which those of the
+// session with the ID own are its own. If some can't be decoded, it returns the others with an error.
+func decodeNodes(
+	entries []entry, own string,
+) (claims []sessionqueue.Entry, nodes []sessionqueue.Node, err error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
-	line := make([]sessionqueue.Entry, len(entries))
-	var unread error
 	for i := range entries {
-		e := &entries[i]
-		var err error
-		line[i], _, err = decodeClaim(e)
-		if errors.Is(err, store.ErrFormat) { // what is newer says more than what can't be read
-			return nil, err
+		claim, node, failed := decodeClaim(&entries[i])
+		node.Own = entries[i].Session == own
+		switch {
+		case failed == nil:
+			claims, nodes = append(claims, claim), append(nodes, node)
+		case err == nil || errors.Is(failed, store.ErrFormat): // what is newer says more than what can't be read
+			err = failed
 		}
-		unread = cmp.Or(unread, err)
 	}
-	if unread != nil {
-		return nil, unread
-	}
-	return line, nil
+	return claims, nodes, err
 }
 
 // decodeClaim returns the claim of a key, and the content of its node. A claim that was detached or attached has its ID

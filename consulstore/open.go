@@ -7,11 +7,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
@@ -85,31 +86,23 @@ func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls = con
 // several, the store switches to the next when one can't be reached or does not respond. The error is a *store.Fault if
 // Consul fails, that of ctx, or about an invalid option.
 func Open(ctx context.Context, addresses []string, options ...Option) (*Store, error) {
-	set, err := newSettings(addresses, options...)
-	if err != nil {
-		return nil, err
+	set := &settings{addresses: addresses}
+	for _, o := range options {
+		o(set)
 	}
 	return start(ctx, set)
 }
 
-// newSettings applies options. It returns an error if one is invalid, or if there is no address.
-func newSettings(addresses []string, options ...Option) (*settings, error) {
-	set := &settings{network: "tcp"}
-	for _, o := range options {
-		o(set)
-	}
-	for _, address := range addresses {
-		if path, ok := strings.CutPrefix(address, "unix://"); ok {
-			set.network, address = "unix", path
-		} else if _, _, err := net.SplitHostPort(address); err != nil {
-			address = net.JoinHostPort(strings.Trim(address, "[]"), set.defaultPort())
-		}
-		set.addresses = append(set.addresses, address)
-	}
+// start returns a store, and begins its session.
+func start(ctx context.Context, set *settings) (*Store, error) {
 	if err := set.check(); err != nil {
 		return nil, err
 	}
-	return set, nil
+	s := newStore(set)
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // defaultPort returns Consul's port for HTTP, or for HTTPS with TLS.
@@ -123,13 +116,17 @@ func (s *settings) defaultPort() string {
 // check sets defaults, and returns an error if a setting is invalid.
 func (s *settings) check() error {
 	s.ttl, s.node = cmp.Or(s.ttl, DefaultTTL), cmp.Or(s.node, DefaultNode)
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	s.description = fmt.Sprint(host, " ", os.Getpid())
+	s.description = endpoint.Process()
 	if s.credentials == nil {
 		WithToken(os.Getenv("CONSUL_HTTP_TOKEN"))(s)
+	}
+	s.network, s.addresses = "tcp", slices.Clone(s.addresses)
+	for i, address := range s.addresses {
+		if path, ok := strings.CutPrefix(address, "unix://"); ok {
+			s.network, s.addresses[i] = "unix", path
+		} else {
+			s.addresses[i] = endpoint.WithPort(address, s.defaultPort())
+		}
 	}
 	switch {
 	case len(s.addresses) == 0:
@@ -145,42 +142,28 @@ func (s *settings) check() error {
 	return nil
 }
 
-// start returns a store, and begins its session.
-func start(ctx context.Context, set *settings) (*Store, error) {
-	c := newConsul(newFrame(set), set)
-	return begin(ctx, c, newMode(c))
-}
-
-// newFrame returns the frame of a store with these settings.
-func newFrame(set *settings) *frame.Frame {
-	f := frame.New(frame.Config{
-		Name: "consul at " + strings.Join(set.addresses, ","), Drift: frame.Clocks, Explain: explain,
-	})
-	set.hide = f.HideLatest
-	return f
-}
-
-// begin checks Consul, begins the session and returns the store. If that fails, everything is closed.
-func begin(ctx context.Context, c *consul, m mode) (*Store, error) {
+// begin checks Consul, and begins the session and its renewal. If that fails, everything is closed.
+func (s *Store) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
+	c := s.consul
 	call := c.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
-	var identity string
 	err := c.anywhere(call.Context, func(ctx context.Context) (err error) {
-		identity, err = c.identify(ctx)
+		c.identity, err = c.identify(ctx)
 		return err
 	})
 	if err == nil {
-		err = m.start(call.Context, identity)
+		_, err = c.sessions.Current(call.Context)
 	}
 	if err != nil {
 		err = call.Outcome(err)
-		m.Close() //nolint:errcheck // what went wrong before is what counts
-		return nil, err
+		s.Close() //nolint:errcheck // what went wrong before is what counts
+		return err
 	}
-	return &Store{m}, nil
+	c.frame.Go(c.sessions.Run)
+	return nil
 }
 
 // identify returns the identity that Consul keeps for a prefix, and writes a new one if there is none.
@@ -208,11 +191,11 @@ func (c *consul) identify(ctx context.Context) (string, error) {
 
 // open connects to the agent at a URL.
 func open(ctx context.Context, at store.Location) (store.Store, error) {
-	addresses, options, err := parse(at)
+	set, err := parse(at)
 	if err != nil {
 		return nil, err
 	}
-	s, err := Open(ctx, addresses, options...)
+	s, err := start(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -220,72 +203,53 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 }
 
 // parse reads a URL.
-func parse(at store.Location) (addresses []string, options []Option, err error) {
+func parse(at store.Location) (*settings, error) {
 	allowed := []string{"datacenter", "mode", "namespace", "node", "token-file"}
 	if at.Scheme == "consuls" {
 		allowed = append(allowed, tlsurl.Parameters...)
 	}
 	if err := at.Allow(allowed...); err != nil {
-		return nil, nil, err
-	}
-	addresses = at.Hosts
-	switch {
-	case len(at.Hosts) == 0 && strings.HasPrefix(at.Path, "/") && at.Path != "/":
-		addresses = []string{"unix://" + at.Path}
-	case strings.Trim(at.Path, "/") != "":
-		return nil, nil, errors.New(
-			"the URL of a Consul store has no path after the host; one without a host has that of " +
-				"a unix socket, as in consul:///run/consul.sock",
-		)
+		return nil, err
 	}
 	q := at.Query
-	options = []Option{
-		WithPrefix(
-			at.Prefix,
-		), WithTTL(at.TTL), WithDatacenter(q.Get("datacenter")), WithNamespace(q.Get("namespace")),
-		WithNode(q.Get("node")),
+	set := &settings{
+		addresses: at.Hosts, prefix: at.Prefix, ttl: at.TTL, datacenter: q.Get("datacenter"),
+		namespace: q.Get("namespace"), node: q.Get("node"), plain: q.Get("mode") == "plain",
 	}
-	switch q.Get("mode") {
-	case "", "queue":
-	case "plain":
-		options = append(options, WithPlainMode())
-	default:
-		return nil, nil, errors.New("mode is queue or plain")
+	switch {
+	case len(at.Hosts) == 0 && strings.HasPrefix(at.Path, "/") && at.Path != "/":
+		set.addresses = []string{"unix://" + at.Path}
+	case strings.Trim(at.Path, "/") != "":
+		return nil, errors.New("the URL of a Consul store has no path after the host; one without a host has that of " +
+			"a unix socket, as in consul:///run/consul.sock")
 	}
-	credentials, err := parseToken(at)
-	if err != nil {
-		return nil, nil, err
+	if !slices.Contains([]string{"", "queue", "plain"}, q.Get("mode")) {
+		return nil, errors.New("mode is queue or plain")
 	}
-	if credentials != nil {
-		options = append(options, WithCredentials(credentials))
+	err := set.parseToken(at)
+	if err == nil && at.Scheme == "consuls" {
+		set.tls, err = tlsurl.Config(at)
 	}
-	if at.Scheme == "consuls" {
-		config, err := tlsurl.Config(at)
-		if err != nil {
-			return nil, nil, err
-		}
-		options = append(options, WithTLS(config))
-	}
-	return addresses, options, nil
+	return set, err
 }
 
-// parseToken returns the function that reads the token of a URL, or nil if the URL has none.
-func parseToken(at store.Location) (func(context.Context) (string, error), error) {
+// parseToken sets the credentials if the URL has a token.
+func (s *settings) parseToken(at store.Location) error {
 	token, _ := at.User.Password()
 	file := at.Query.Get("token-file")
 	switch {
 	case at.User.Username() != "":
-		return nil, errors.New("a Consul store has no user: a token is written consul://:TOKEN@host")
+		return errors.New("a Consul store has no user: a token is written consul://:TOKEN@host")
 	case token != "" && file != "":
-		return nil, errors.New("a token is in the URL or in token-file, and not in both")
+		return errors.New("a token is in the URL or in token-file, and not in both")
 	case at.Query.Has("token-file"):
-		read := func(context.Context) (string, error) { return readTokenFile(file) }
+		s.credentials = func(context.Context) (string, error) { return readTokenFile(file) }
 		_, err := readTokenFile(file) // what is given as the file's name may be the token: it must not be shown
-		return read, err
+		return err
 	case token != "":
-		return func(context.Context) (string, error) { return token, nil }, nil
+		WithToken(token)(s)
 	}
-	return nil, nil
+	return nil
 }
 
 // readTokenFile returns the token in a file. An empty file is an error: without a token, requests would have the

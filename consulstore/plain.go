@@ -20,68 +20,40 @@ import (
 // Consul knows nothing of claims that wait. They are bids in this client, which try again when the key has changed.
 type plainMode struct {
 	*consul
-	identity string
-	sessions *frame.Sessions[*session]
-	releases *frame.Rounds // of what is pending
+	deletes *frame.Deletes[*session]
 
-	mu      *frame.Mutex
-	bids    map[store.ID]*bid
-	owners  map[string]*bid   // by key: the bid that has it, or may come to; all bids have one session
-	pending map[store.ID]*bid // what is to be released
+	mu     *frame.Mutex
+	bids   map[store.ID]*bid
+	owners map[string]*bid // by key: the bid that has it, or may come to; all bids have one session
 }
 
-// A bid is a claim of this client. Its mutable fields are guarded by the mutex.
+// A bid is a claim of this client. Its position has the index at which its key was locked as the ticket, 0 if it was
+// not as far as is known, and is Unsure if a request to lock the key may still land although no call awaits it. Its
+// mutable fields are guarded by the mutex.
 type bid struct {
-	id      store.ID
-	key     string
-	state   store.State // Gone while it is not known, and after it has left
-	floor   uint64      // that a ticket must be above
-	ticket  uint64      // the index at which its key was locked; 0: it was not, as far as is known
-	session *frame.Session[*session]
-	unsure  bool          // a request to lock the key may still land
-	busy    chan struct{} // holds a token while its key is being locked or released
+	frame.Position[*session]
+	state store.State // Gone while it is not known, and after it has left
+	floor uint64      // that a ticket must be above
+
+	busy     chan struct{} // holds a token while its key is being locked
+	deleting chan struct{} // holds a token while its key is being deleted
 }
 
 // newPlainMode returns plain mode. It does not begin a session yet.
 func newPlainMode(c *consul) *plainMode {
-	p := &plainMode{
-		consul: c, mu: frame.NewMutex(c.frame),
-		bids: map[store.ID]*bid{}, owners: map[string]*bid{}, pending: map[store.ID]*bid{},
-	}
-	p.releases = frame.NewRounds(c.frame, p.releasePending)
-	p.sessions = frame.NewSessions(c.frame, frame.SessionConfig[*session]{
+	p := &plainMode{consul: c, mu: frame.NewMutex(c.frame), bids: map[store.ID]*bid{}, owners: map[string]*bid{}}
+	c.changed = p.onChange
+	c.sessions = frame.NewSessions(c.frame, frame.SessionConfig[*session]{
 		Server: c, Mutex: p.mu, Lost: p.loseBids, Renewed: p.afterRenewal,
 	})
-	c.receiver = p
+	p.deletes = frame.NewDeletes(c.frame, frame.DeletesConfig[*session]{
+		Sessions: c.sessions, Limit: c.ttl / 2, Delete: p.delete, Deleted: p.deleted,
+	})
 	return p
-}
-
-// start begins the session and its renewal.
-func (p *plainMode) start(ctx context.Context, identity string) error {
-	p.identity = identity
-	_, err := p.sessions.Current(ctx)
-	if err == nil {
-		p.frame.Go(p.sessions.Run)
-	}
-	return err
-}
-
-// Abilities implements store.Store.
-func (p *plainMode) Abilities() store.Abilities {
-	able := p.abilities()
-	able.Identity, able.Alternative = p.identity, "mode=queue, which is the default, has them"
-	return able
 }
 
 // Notify implements store.Store.
 func (p *plainMode) Notify(fn func(store.ID, store.Status)) { p.frame.Notify(fn) }
-
-// Close implements store.Store.
-func (p *plainMode) Close() error {
-	p.sessions.Close()
-	p.closeIdle()
-	return nil
-}
 
 // Join implements store.Store.
 func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, error) {
@@ -97,59 +69,45 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	case store.FloorTooHigh(c.Floor, time.Now()):
 		return store.Status{}, store.ErrFloor
 	}
-	b, status, err := p.join(call.Context, &c)
-	err = call.Outcome(err)
-	if b != nil && (err != nil || status.State == store.Gone) {
-		err = p.giveUp(&call, b, err)
+	var b *bid
+	var status store.Status
+	for range bidTries { // again if its session or its key has changed meanwhile
+		if b, err = p.newBid(call.Context, &c); err != nil {
+			return status, call.Outcome(err)
+		}
+		if status, err = p.bid(call.Context, b, &c); !errors.Is(err, sessionqueue.ErrAgain) {
+			break
+		}
+		if p.hasLeft(b) {
+			err = nil // it is gone
+			break
+		}
+	}
+	if err != nil || status.State == store.Gone {
+		p.mu.Lock()
+		left := p.leaving(b)
+		left.Unsure = left.Unsure || left.Ticket != 0 // it may be locked
+		p.mu.Unlock()
+		err = p.deletes.GiveUp(&call, left, call.Outcome(err))
 	}
 	return status, err
 }
 
-// join bids until the outcome is known. It repeats a bid whose session or key has changed meanwhile.
-func (p *plainMode) join(ctx context.Context, c *store.Claim) (b *bid, status store.Status, err error) {
-	for range bidTries {
-		if b, err = p.newBid(ctx, c); err != nil {
-			return nil, status, err
-		}
-		if status, err = p.bid(ctx, b, c); !errors.Is(err, sessionqueue.ErrAgain) {
-			break
-		}
-	}
-	return b, status, err
-}
-
-// newBid returns the bid of a claim that joins, which may exist already. If an earlier bid of the claim is still to be
-// released, that is done first.
+// newBid returns the bid of a claim that joins, which may exist already. If the key of an earlier bid of the claim is
+// still to be deleted, that is done first.
 func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
-	p.mu.Lock()
-	left := p.pending[c.ID]
-	p.mu.Unlock()
-	if left != nil {
-		if err := p.release(ctx, left); err != nil {
-			return nil, err
-		}
+	if err := p.deletes.Await(ctx, c.ID); err != nil {
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.find(c)
 	if b == nil {
-		b = &bid{id: c.ID, key: p.key(c.Name), floor: c.Floor, busy: make(chan struct{}, 1)}
+		at := frame.Position[*session]{ID: c.ID, Name: c.Name, Key: p.key(c.Name)}
+		b = &bid{Position: at, floor: c.Floor, busy: make(chan struct{}, 1), deleting: make(chan struct{}, 1)}
 		p.bids[c.ID] = b
 	}
 	return b, nil
-}
-
-// giveUp ends a bid whose Join failed, and returns the error for the caller. Requests in flight are made void; if that
-// fails, the error is not final.
-func (p *plainMode) giveUp(call *frame.Call, b *bid, err error) error {
-	if err != nil && !store.Final(err) {
-		p.releaseLater(b)
-		return err
-	}
-	if failed := p.release(call.Context, b); failed != nil {
-		return frame.NotFinal(call.Outcome(failed))
-	}
-	return err
 }
 
 // Keep implements store.Store. It confirms claims that are held, and tries again for claims that wait.
@@ -180,7 +138,7 @@ func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status,
 		case b == nil && statuses[i].Err == nil:
 			statuses[i] = store.Status{} // it is gone
 		case b != nil && b.state == store.Held:
-			statuses[i] = b.held()
+			statuses[i] = b.Session.Status(store.Held, b.Ticket, -1)
 		}
 		if err := statuses[i].Err; err != nil {
 			statuses[i] = store.Status{Err: p.frame.Fault(ctx, err)}
@@ -229,10 +187,10 @@ func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, status *store.
 func (p *plainMode) confirm(ctx context.Context, held []*bid) error {
 	for len(held) > 0 {
 		batch := held[:min(len(held), maxUpdates)]
-		ses := batch[0].session
+		ses := batch[0].Session
 		ops := []op{checkSessionOp(ses.Handle.key, ses.Handle.id)}
 		for _, b := range batch {
-			ops = append(ops, checkSessionOp(b.key, ses.Handle.id))
+			ops = append(ops, checkSessionOp(b.Key, ses.Handle.id))
 		}
 		_, err := p.txn(ctx, ops...)
 		failed, refused := errors.AsType[*failedOp](err)
@@ -258,35 +216,26 @@ func (p *plainMode) Leave(ctx context.Context, c store.Claim) error {
 		return err
 	}
 	p.mu.Lock()
-	b := p.find(&c)
-	if left := p.pending[c.ID]; b == nil && left != nil && left.key == p.key(c.Name) {
-		b = left
+	left, known := p.deletes.Pending(c.ID)
+	known = known && left.Name == c.Name
+	if b := p.find(&c); b != nil {
+		left, known = p.leaving(b), true
 	}
-	owns := b != nil && p.owners[b.key] == b
+	owns := p.owns(&left)
 	p.mu.Unlock()
-	switch {
-	case b == nil:
-		return p.checkAgent(ctx, c.TTL)
-	case !owns: // Consul knows nothing of it
-		p.forget(b)
-		return nil
-	case ctx.Err() != nil:
-		p.releaseLater(b)
-		p.releases.Request()
-		return ctx.Err()
-	}
 	call := p.frame.Call(ctx, c.TTL)
 	defer call.End()
-	return call.Outcome(p.release(call.Context, b))
-}
-
-// checkAgent is a Leave that has nothing to release: it returns only the errors of Consul.
-func (p *plainMode) checkAgent(ctx context.Context, limit time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	switch {
+	case owns && ctx.Err() != nil:
+		p.deletes.Later(left)
+		p.deletes.Retry()
+		return ctx.Err()
+	case owns:
+		return call.Outcome(p.deletes.Now(call.Context, left))
+	case known: // Consul knows nothing of it
+		return nil
 	}
-	call := p.frame.Call(ctx, limit)
-	defer call.End()
+	// The claim never had a key, or is gone: only for an error of Consul.
 	_, err := p.txn(call.Context, treeOp(p.keys.id))
 	return call.Outcome(err)
 }
@@ -330,13 +279,29 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 
 // Names returns ErrUnsupported: finding the locks would mean reading all keys of Consul.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		yield(
-			"",
-			fmt.Errorf("%w: in plain mode locks are among all other keys; mode=queue, which is the default, can list "+
-				"them", store.ErrUnsupported),
-		)
-	}
+	err := fmt.Errorf("%w: in plain mode locks are among all other keys; mode=queue, which is the default, can list "+
+		"them", store.ErrUnsupported)
+	return func(yield func(string, error) bool) { yield("", err) }
+}
+
+// Queues returns the error of Names.
+func (p *plainMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
+	return store.QueuesByName(ctx, p, prefix)
+}
+
+// Watch returns ErrUnsupported, as Names does.
+func (p *plainMode) Watch(context.Context, string, func(name string)) error {
+	return store.ErrUnsupported
+}
+
+// Detach returns ErrUnsupported: the lock would be locked anew for another session, and get another token.
+func (p *plainMode) Detach(context.Context, store.Claim, store.ID, time.Duration) (store.Status, error) {
+	return store.Status{}, store.ErrUnsupported
+}
+
+// Attach returns ErrUnsupported: no claim is detached.
+func (p *plainMode) Attach(context.Context, store.Claim, store.ID) (store.Status, error) {
+	return store.Status{}, store.ErrUnsupported
 }
 
 // begin checks an operation and begins it. In plain mode a name is a key, and Holdfast's own keys are refused.
@@ -353,13 +318,8 @@ func (p *plainMode) key(name string) string { return p.prefix + name }
 
 // find returns the bid of a claim, or nil. The mutex is locked.
 func (p *plainMode) find(c *store.Claim) *bid {
-	if b := p.bids[c.ID]; b != nil && b.key == p.key(c.Name) {
+	if b := p.bids[c.ID]; b != nil && b.Name == c.Name {
 		return b
 	}
 	return nil
-}
-
-// held returns the status of a bid that is held.
-func (b *bid) held() store.Status {
-	return store.Status{State: store.Held, Ticket: b.ticket, Until: b.session.Until(), Ahead: -1}
 }

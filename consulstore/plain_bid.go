@@ -76,11 +76,12 @@ type outcome struct {
 // bid tries to acquire the lock, and makes the claim wait if it can't. A Try that is refused is Gone. The error is
 // ErrAgain if the session or the key has changed meanwhile.
 func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (status store.Status, err error) {
-	end, err := b.begin(ctx)
-	if err != nil {
-		return status, err
+	select {
+	case b.busy <- struct{}{}:
+		defer func() { <-b.busy }()
+	case <-ctx.Done():
+		return status, ctx.Err()
 	}
-	defer end()
 	if p.isHeld(b) { // another call has taken the lock for it meanwhile
 		return p.again(ctx, b)
 	}
@@ -88,10 +89,10 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (status sto
 	if err != nil {
 		return status, err
 	}
-	free, err := p.reserve(b, ses)
+	epoch, err := p.reserve(b, ses)
 	var got outcome
-	if free {
-		got, err = p.take(ctx, b, ses, c)
+	if epoch != 0 {
+		got, err = p.take(ctx, b, epoch, c)
 	}
 	switch {
 	case errors.Is(err, sessionqueue.ErrOver):
@@ -100,8 +101,7 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (status sto
 	case err != nil:
 		return status, err
 	case got.taken && got.index <= b.floor:
-		p.releaseLater(b)
-		p.releases.Request()
+		p.gone(b)
 		return status, fmt.Errorf("%w: it is at %d, and %d was seen", store.ErrFloor, got.index, b.floor)
 	case got.taken:
 		if err := p.sessions.Freshen(ctx, ses); err != nil {
@@ -114,16 +114,6 @@ func (p *plainMode) bid(ctx context.Context, b *bid, c *store.Claim) (status sto
 	return p.wait(b, ses, got)
 }
 
-// begin waits until no other request to lock or release the key of the bid is in progress. The error is that of ctx.
-func (b *bid) begin(ctx context.Context) (end func(), err error) {
-	select {
-	case b.busy <- struct{}{}:
-		return func() { <-b.busy }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // isHeld reports whether a bid holds the lock.
 func (p *plainMode) isHeld(b *bid) bool {
 	p.mu.Lock()
@@ -134,37 +124,45 @@ func (p *plainMode) isHeld(b *bid) bool {
 // again returns the status of a bid that was held.
 func (p *plainMode) again(ctx context.Context, b *bid) (status store.Status, err error) {
 	if err = p.confirm(ctx, []*bid{b}); err == nil {
-		err = p.sessions.Freshen(ctx, b.session)
+		err = p.sessions.Freshen(ctx, b.Session)
 	}
 	if err == nil && p.isHeld(b) {
-		status = b.held()
+		status = b.Session.Status(store.Held, b.Ticket, -1)
 	}
 	return status, err
 }
 
 // stands returns ErrAgain if a bid or its session is gone. The mutex is locked.
 func (p *plainMode) stands(b *bid, ses *frame.Session[*session]) error {
-	if p.bids[b.id] != b || !p.sessions.Is(ses) {
+	if p.bids[b.ID] != b || !p.sessions.Is(ses) {
 		return sessionqueue.ErrAgain
 	}
 	return nil
 }
 
-// reserve makes b the only bid of this client that may have the key. It reports false if another bid is that.
-func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) (free bool, err error) {
+// hasLeft reports whether a bid was removed by Leave, rather than with its session.
+func (p *plainMode) hasLeft(b *bid) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bids[b.ID] != b && (b.Session == nil || p.sessions.Is(b.Session))
+}
+
+// reserve makes b the only bid of this client that may have the key, and returns the epoch in which the key may be
+// locked for it: if b leaves from now on, another begins. The epoch is 0 if another bid may have the key.
+func (p *plainMode) reserve(b *bid, ses *frame.Session[*session]) (epoch uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.stands(b, ses); err != nil {
-		return false, err
+		return 0, err
 	}
-	if owner := p.owners[b.key]; owner != nil && owner != b {
-		return false, nil
+	if owner := p.owners[b.Key]; owner != nil && owner != b {
+		return 0, nil
 	}
-	if b.session != ses { // under another session, nothing of what was sent before can land
-		b.session, b.unsure, b.ticket = ses, false, 0
+	if b.Session != ses { // under another session, nothing of what was sent before can land
+		b.Session, b.Unsure, b.Ticket = ses, false, 0
 	}
-	p.owners[b.key] = b
-	return true, nil
+	p.owners[b.Key] = b
+	return ses.Handle.epoch.Load(), nil
 }
 
 // hold notes that b is held.
@@ -174,31 +172,29 @@ func (p *plainMode) hold(b *bid, ses *frame.Session[*session], ticket uint64) (s
 	if err := p.stands(b, ses); err != nil {
 		return store.Status{}, err
 	}
-	b.state, b.ticket = store.Held, ticket
-	return b.held(), nil
+	b.state, b.Ticket = store.Held, ticket
+	return ses.Status(store.Held, ticket, -1), nil
 }
 
 // take locks the key if it is free. The modify index of that write is the ticket.
-func (p *plainMode) take(
-	ctx context.Context, b *bid, ses *frame.Session[*session], c *store.Claim,
-) (got outcome, err error) {
-	got, there, err := p.lock(ctx, b, ses.Handle, op{Verb: "check-not-exists", Key: b.key}, c)
+func (p *plainMode) take(ctx context.Context, b *bid, epoch uint64, c *store.Claim) (got outcome, err error) {
+	got, there, err := p.lock(ctx, b, epoch, op{Verb: "check-not-exists", Key: b.Key}, c)
 	if err != nil || !there {
 		return got, err
 	}
-	e, err := p.read(ctx, b.key)
+	e, err := p.read(ctx, b.Key)
 	switch {
 	case err != nil:
 		return got, err
 	case e == nil:
 		return got, sessionqueue.ErrAgain
-	case e.Session == ses.Handle.id && decodePlain(e).ID == b.id: // the response to an earlier request was lost
+	case e.Session == b.Session.Handle.id && decodePlain(e).ID == b.ID: // the response to an earlier request was lost
 		p.locked(b, e.ModifyIndex)
 		return outcome{taken: true, index: e.ModifyIndex}, nil
 	case e.Session != "":
 		return outcome{index: e.ModifyIndex}, nil
 	}
-	got, changed, err := p.lock(ctx, b, ses.Handle, checkIndexOp(b.key, e.ModifyIndex), c)
+	got, changed, err := p.lock(ctx, b, epoch, checkIndexOp(b.Key, e.ModifyIndex), c)
 	if changed {
 		got.index = e.ModifyIndex
 	}
@@ -207,11 +203,12 @@ func (p *plainMode) take(
 
 // lock locks the key if it is so. It reports whether it is not.
 func (p *plainMode) lock(
-	ctx context.Context, b *bid, in *session, isSo op, c *store.Claim,
+	ctx context.Context, b *bid, epoch uint64, isSo op, c *store.Claim,
 ) (got outcome, other bool, err error) {
-	locked := lockOp(b.key, in.id, p.value(c))
+	in := b.Session.Handle
+	locked := lockOp(b.Key, in.id, p.value(c))
 	locked.Flags = lockFlag
-	written, err := p.txn(ctx, checkIndexOp(in.key, in.epoch.Load()), isSo, locked)
+	written, err := p.txn(ctx, checkIndexOp(in.key, epoch), isSo, locked)
 	failed, refused := errors.AsType[*failedOp](err)
 	switch {
 	case refused && failed.index == 0:
@@ -223,11 +220,11 @@ func (p *plainMode) lock(
 	case refused:
 		return got, false, errors.Join(sessionqueue.ErrOver, failed)
 	case err == nil && len(written) == 0:
-		err = p.noRead(b.key)
+		err = p.noRead(b.Key)
 	}
 	if err != nil {
 		p.mu.Lock()
-		b.unsure = b.unsure || mayHaveBeenDone(err) || isFinal(err)
+		b.Unsure = b.Unsure || mayHaveBeenDone(err) || isFinal(err)
 		p.mu.Unlock()
 		return got, false, err
 	}
@@ -240,34 +237,34 @@ func (p *plainMode) lock(
 func (p *plainMode) locked(b *bid, index uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b.ticket = index
+	b.Ticket = index
 }
 
 // wait makes a bid wait until its key differs from what was found, or until this client's other bid for it has left.
 func (p *plainMode) wait(b *bid, ses *frame.Session[*session], found outcome) (store.Status, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.owners[b.key] == b && !b.unsure {
-		delete(p.owners, b.key)
-	}
 	if err := p.stands(b, ses); err != nil {
-		return store.Status{}, err
+		return store.Status{}, err // if it has left, its key is the delete's
 	}
-	b.state, b.session = store.Waiting, ses
-	status := store.Status{State: store.Waiting, Until: ses.Until(), Ahead: -1}
-	switch owner := p.owners[b.key]; {
+	if p.owners[b.Key] == b && !b.Unsure {
+		delete(p.owners, b.Key)
+	}
+	b.state, b.Session = store.Waiting, ses
+	status := ses.Status(store.Waiting, 0, -1)
+	switch owner := p.owners[b.Key]; {
 	case found.delayed:
 		status.RecheckAt = time.Now().Add(delayPause)
 	case found.index != 0:
-		ses.Handle.watches.add(sessionqueue.Watch{Key: b.key, Data: true}, state{1, found.index})
+		ses.Handle.watches.add(sessionqueue.Watch{Key: b.Key, Data: true}, state{1, found.index})
 	case owner == nil || owner == b: // the other one has left meanwhile
 		status.RecheckAt = time.Now()
 	}
 	return status, nil
 }
 
-// Changed implements events: the bids for a key may try again.
-func (p *plainMode) Changed(_ *session, w sessionqueue.Watch, _ bool) {
+// onChange lets the bids for a key try again.
+func (p *plainMode) onChange(_ *session, w sessionqueue.Watch, _ bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wake(w.Key)
@@ -276,148 +273,115 @@ func (p *plainMode) Changed(_ *session, w sessionqueue.Watch, _ bool) {
 // wake pushes for the bids that wait for a key, so that they try again. The mutex is locked.
 func (p *plainMode) wake(key string) {
 	for _, b := range p.bids {
-		if b.key == key && b.state == store.Waiting {
-			p.mu.Push(b.id, store.Status{State: store.Waiting})
+		if b.Key == key && b.state == store.Waiting {
+			p.mu.Push(b.ID, store.Status{State: store.Waiting})
 		}
 	}
 }
-
-// Over implements events.
-func (p *plainMode) Over(in *session) { p.sessions.OverAt(in) }
 
 // loseBids removes all bids of a session that was lost. The mutex is locked. If Consul may still have the session, it
 // is ended only when its holders can't believe in it any more.
 func (p *plainMode) loseBids(lost *frame.Session[*session]) {
 	clear(p.owners)
-	clear(p.pending)
+	p.deletes.Forget()
 	for _, b := range p.bids {
-		if b.session == lost {
-			p.drop(b)
-			p.mu.Push(b.id, store.Status{State: store.Gone, Ticket: b.ticket})
+		if b.Session == lost {
+			p.leaving(b)
+			p.mu.Push(b.ID, store.Status{State: store.Gone, Ticket: b.Ticket})
 		}
 	}
 	p.sessions.EndLost(lost, nil)
 }
 
-// gone notes that a bid that was held has lost its key.
+// gone ends a bid that has lost its key, or must not have it. Should the key be locked for it, it is deleted.
 func (p *plainMode) gone(b *bid) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if b.unsure { // an earlier request may still lock the key
-		delete(p.bids, b.id)
-		p.pending[b.id] = b
-		p.releases.Request()
-		return
-	}
-	p.drop(b)
+	p.deletes.Remember(p.leaving(b))
+	p.deletes.Retry()
 }
 
-// forget is drop for callers that have not locked the mutex.
-func (p *plainMode) forget(b *bid) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.drop(b)
-}
-
-// drop removes a bid that has no key in Consul. Another bid of this client may try now.
-func (p *plainMode) drop(b *bid) {
+// leaving removes a bid, and returns what is to be deleted if the bid owns its key. The mutex is locked.
+func (p *plainMode) leaving(b *bid) frame.Position[*session] {
+	left := b.Position
+	left.Unsure = b.Unsure || len(b.busy) > 0 // a request is in flight
 	b.state = store.Gone
-	if p.bids[b.id] == b {
-		delete(p.bids, b.id)
+	waits := func(other *bid) bool { return other.Key == b.Key && other.state == store.Waiting }
+	if p.bids[b.ID] == b {
+		delete(p.bids, b.ID)
 	}
-	if p.pending[b.id] == b {
-		delete(p.pending, b.id)
+	if b.Session != nil && !slices.ContainsFunc(slices.Collect(maps.Values(p.bids)), waits) {
+		p.Unwatch(b.Session.Handle, sessionqueue.Watch{Key: b.Key, Data: true})
 	}
-	if p.owners[b.key] == b {
-		delete(p.owners, b.key)
-		p.wake(b.key)
-	}
-	waits := slices.ContainsFunc(slices.Collect(maps.Values(p.bids)), func(other *bid) bool {
-		return other.key == b.key && other.state == store.Waiting
-	})
-	if b.session != nil && !waits {
-		p.Unwatch(b.session.Handle, sessionqueue.Watch{Key: b.key, Data: true})
+	return left
+}
+
+// owns reports whether a bid that has left still has its key, or may come to. The mutex is locked.
+func (p *plainMode) owns(left *frame.Position[*session]) bool {
+	owner := p.owners[left.Key]
+	return owner != nil && owner.ID == left.ID && p.bids[left.ID] != owner
+}
+
+// deleted notes that a bid has no key any more: another bid of this client may try. The mutex is locked.
+func (p *plainMode) deleted(left frame.Position[*session]) {
+	if p.owns(&left) {
+		delete(p.owners, left.Key)
+		p.wake(left.Key)
 	}
 }
 
-// releaseLater makes the release of a bid pending.
-func (p *plainMode) releaseLater(b *bid) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b.state = store.Gone
-	if p.bids[b.id] == b {
-		delete(p.bids, b.id)
-	}
-	if p.sessions.Is(b.session) {
-		p.pending[b.id] = b
-	}
+// delete deletes the keys of bids that have left, all of one session.
+func (p *plainMode) delete(ctx context.Context, all []frame.Position[*session]) error {
+	return sessionqueue.DeleteAll(ctx, p.consul, p.sessions, all, p.deleteKey)
 }
 
-// release releases the key that a bid has, or that a request in flight may lock for it. If that fails, the release is
-// pending.
-func (p *plainMode) release(ctx context.Context, b *bid) error {
-	end, err := b.begin(ctx)
-	if err == nil {
-		defer end()
-		err = p.unlock(ctx, b)
-	}
-	switch {
-	case errors.Is(err, sessionqueue.ErrOver):
-		p.sessions.Over(b.session) // it went with it
-	case err != nil:
-		p.releaseLater(b)
-		return err
-	}
-	p.forget(b)
-	return nil
-}
-
-// unlock deletes the key of a bid. Requests of the bid that may still land are made void first.
+// deleteKey deletes the key of a bid. If the bid is Unsure, its requests are void already.
 //
 // All bids of a client have one session. So a delete must not be conditional on the session alone: it can arrive late,
-// when another bid has the key. It is conditional on the index at which the key was locked.
-func (p *plainMode) unlock(ctx context.Context, b *bid) (err error) {
+// when another bid has the key. It is conditional on the index at which the key was locked. And what is found under the
+// key is the bid's own only while the bid owns it: so calls for the same bid do this one after another.
+func (p *plainMode) deleteKey(ctx context.Context, left frame.Position[*session]) (err error) {
 	p.mu.Lock()
-	in, index, unsure, owns := b.session, b.ticket, b.unsure, p.owners[b.key] == b
+	owner, owns := p.owners[left.Key], p.owns(&left)
 	p.mu.Unlock()
-	switch {
-	case !owns || !unsure && index == 0:
-		return nil // Consul has nothing of it
-	case unsure:
-		err = p.Void(ctx, in.Handle)
-	default:
-		_, err = p.txn(ctx, deleteAtOp(b.key, index))
-		if _, changed := errors.AsType[*failedOp](err); !changed {
-			return err
+	if owns {
+		select {
+		case owner.deleting <- struct{}{}:
+			defer func() { <-owner.deleting }()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		err = nil
+		p.mu.Lock()
+		owns = p.owners[left.Key] == owner
+		p.mu.Unlock()
 	}
-	var entries []entry
+	if owns && (left.Unsure || left.Ticket != 0) {
+		err = p.unlock(ctx, &left)
+	}
 	if err == nil {
-		entries, err = p.txn(ctx, getOp(b.key))
-	}
-	if err == nil && len(entries) > 0 && entries[0].Session == in.Handle.id {
-		_, err = p.txn(ctx, deleteAtOp(b.key, entries[0].ModifyIndex))
+		p.deletes.Done(left)
 	}
 	return err
 }
 
-// releasePending carries out the pending releases. It runs in one goroutine at a time.
-func (p *plainMode) releasePending() error {
-	p.mu.Lock()
-	pending := slices.Collect(maps.Values(p.pending))
-	p.mu.Unlock()
-	if len(pending) == 0 {
-		return nil
+// unlock deletes the key of a bid that owns it.
+func (p *plainMode) unlock(ctx context.Context, left *frame.Position[*session]) error {
+	if !left.Unsure {
+		_, err := p.txn(ctx, deleteAtOp(left.Key, left.Ticket))
+		if _, changed := errors.AsType[*failedOp](err); !changed {
+			return err
+		}
 	}
-	ctx, cancel := context.WithTimeout(p.frame.Life(), p.ttl/2)
-	defer cancel()
-	return sessionqueue.Each(pending, func(b *bid) error { return p.release(ctx, b) })
+	entries, err := p.txn(ctx, getOp(left.Key))
+	if err == nil && len(entries) > 0 && entries[0].Session == left.Session.Handle.id {
+		_, err = p.txn(ctx, deleteAtOp(left.Key, entries[0].ModifyIndex))
+	}
+	return err
 }
 
-// afterRenewal retries pending releases after a renewal that succeeded.
+// afterRenewal retries pending deletes after a renewal that succeeded.
 func (p *plainMode) afterRenewal(err error) {
 	if err == nil {
-		p.releases.Request()
+		p.deletes.Retry()
 	}
 }

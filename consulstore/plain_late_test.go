@@ -3,6 +3,8 @@ package consulstore_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -137,16 +139,34 @@ func TestPlainLateRelease(t *testing.T) {
 	testkit.Keep(t, s, second, store.Held)
 }
 
-// A claim that waits is left while a Keep of it is just locking the key. Nothing of it stays.
+// A claim that waits is left while a Keep of it is just locking the key, which does not exist, or is unlocked and was
+// just read. Nothing of it stays.
 func TestPlainLeftWhileKept(t *testing.T) {
 	t.Parallel()
 	server := servers.Consul(t)
+	for about, release := range map[string]string{
+		`"Verb":"lock"`:         http.MethodDelete,
+		`"Verb":"get-or-empty"`: http.MethodPut,
+	} {
+		t.Run(release, func(t *testing.T) { leaveWhileKept(t, server, about, release) })
+	}
+}
+
+func leaveWhileKept(t *testing.T, server *servers.ConsulServer, about, release string) {
+	t.Helper()
 	g, s := openGate(t, server)
 	_, other := openGate(t, server)
-	held := testkit.Held(t, other, lockClaim())
+	testkit.Held(t, other, lockClaim())
 	waiting := testkit.Waiting(t, s, lockClaim())
-	testkit.Must(t, other.Leave(t.Context(), held))
-	lock := g.keep(`"Verb":"lock"`)
+	var locked []struct {
+		Session string
+		Flags   json.Number
+	}
+	const key = "/v1/kv/lock"
+	testkit.Must(t, server.Call(t.Context(), http.MethodGet, key, nil, &locked))
+	lock := g.keep(about)
+	testkit.Must(t, server.Call(t.Context(), release,
+		fmt.Sprintf("%s?release=%s&flags=%s", key, locked[0].Session, locked[0].Flags), nil, nil))
 	kept, left := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(kept)
@@ -166,5 +186,89 @@ func TestPlainLeftWhileKept(t *testing.T) {
 	close(lock.free)
 	await(t, "the Keep", kept)
 	await(t, "the Leave", left)
+	_, next := openGate(t, server)
+	testkit.Leave(t, next, testkit.Held(t, next, lockClaim()))
+}
+
+// Two releases of a claim are on their way at the same time: one that the client repeats in the background, since the
+// first was cancelled or the claim was found to have lost its key, and the caller's Leave. The first lands after the
+// second, when another claim of the same client holds the lock. It must not lose it.
+func TestPlainTwoReleases(t *testing.T) {
+	t.Parallel()
+	server := servers.Consul(t)
+	for what, first := range map[string]func(*testing.T, *consulstore.Store, store.Claim){
+		"cancelled": func(t *testing.T, s *consulstore.Store, held store.Claim) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := s.Leave(ctx, held); err == nil {
+				t.Error("Leave with a context that has ended returned nil")
+			}
+		},
+		"deleted": func(t *testing.T, s *consulstore.Store, held store.Claim) {
+			testkit.Must(t, server.Call(t.Context(), http.MethodDelete, "/v1/kv/deleted", nil, nil))
+			testkit.Keep(t, s, held, store.Gone)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			g, s := openGate(t, server)
+			held := testkit.Held(t, s, testkit.Claim(what, 10*sessionTTL))
+			late := g.keep(`"Verb":"delete-cas"`)
+			first(t, s, held)
+			await(t, "the first release", late.caught)
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				if err := s.Leave(t.Context(), held); err != nil {
+					t.Error(err)
+				}
+			}()
+			select { // a Leave that waits for the first release is right too
+			case <-left:
+			case <-time.After(500 * time.Millisecond):
+				close(late.free)
+				await(t, "the Leave", left)
+			}
+			next := testkit.Held(t, s, testkit.Claim(what, 10*sessionTTL))
+			select {
+			case <-late.free:
+			default:
+				close(late.free)
+			}
+			await(t, "the late release", late.landed)
+			time.Sleep(300 * time.Millisecond) // for what follows it
+			testkit.Keep(t, s, next, store.Held)
+		})
+	}
+}
+
+// A claim is left while its Join is just locking the key. The Join does not begin anew: nothing of it stays.
+func TestPlainLeftWhileJoining(t *testing.T) {
+	t.Parallel()
+	server := servers.Consul(t)
+	g, s := openGate(t, server)
+	_, other := openGate(t, server)
+	c := lockClaim()
+	lock := g.keep(`"Verb":"lock"`)
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		_, _ = s.Join(t.Context(), c)
+	}()
+	await(t, "the lock", lock.caught)
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		if err := s.Leave(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+	}()
+	select { // a Leave that waits for the Join is right too
+	case <-left:
+	case <-time.After(500 * time.Millisecond):
+	}
+	close(lock.free)
+	await(t, "the Join", joined)
+	await(t, "the Leave", left)
 	testkit.Held(t, other, lockClaim())
+	testkit.Keep(t, s, c, store.Gone)
 }

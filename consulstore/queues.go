@@ -2,58 +2,15 @@ package consulstore
 
 import (
 	"context"
-	"errors"
 	"iter"
-	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
-	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
-
-var (
-	_ store.Watcher = (*Store)(nil)
-	_ store.Lister  = (*Store)(nil)
-)
-
-// Watch implements store.Watcher. In plain mode it returns ErrUnsupported.
-func (s *Store) Watch(ctx context.Context, prefix string, changed func(name string)) error {
-	if w, ok := s.mode.(store.Watcher); ok {
-		return w.Watch(ctx, prefix, changed)
-	}
-	return store.ErrUnsupported
-}
-
-// Queues implements store.Lister. In plain mode it returns ErrUnsupported, as Names does.
-func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
-	return store.Queues(ctx, s.mode, prefix)
-}
-
-// tree returns the keys of all queues whose names begin with prefix, once any has changed since index, and the index to
-// go on with. With index 0 it returns at once, and otherwise after a while also if nothing has changed.
-func (a *agent) tree(ctx context.Context, keys keySpace, prefix string,
-	index uint64) (found []entry, next uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, queryWait+queryWait/16+queryLate)
-	defer cancel()
-	query := url.Values{"consistent": {""}, "recurse": {""}}
-	if index > 0 {
-		query.Set("index", strconv.FormatUint(index, 10))
-		query.Set("wait", queryWait.String())
-	}
-	r, err := a.call(ctx, http.MethodGet, "/v1/kv/"+keys.queues+escape(prefix), query, nil, &found)
-	if r.isMissing() {
-		return nil, r.index, nil
-	}
-	if err == nil && r.index == 0 {
-		err = errors.New("the response to a query of keys has no index")
-	}
-	return found, r.index, err
-}
 
 // A line is the keys of a queue.
 type line struct {
@@ -88,21 +45,19 @@ func (m *queueMode) Queues(ctx context.Context, prefix string) iter.Seq2[store.Q
 		}
 		call := m.consul.frame.Call(ctx, frame.AskTimeout)
 		defer call.End()
-		found, _, err := m.consul.tree(call.Context, m.consul.keys, prefix, 0)
-		if err != nil {
+		var found []entry
+		query := url.Values{"consistent": {""}, "recurse": {""}}
+		if _, err = m.consul.list(call.Context, m.consul.keys.queues+escape(prefix), query, &found); err != nil {
 			yield(store.Queue{}, call.Outcome(err))
 			return
 		}
 		for _, l := range m.consul.keys.split(found, prefix) {
-			entries, err := decodeQueue(l.entries)
-			if err != nil {
-				err = call.Outcome(err)
+			q := store.Queue{Name: l.name}
+			claims, nodes, err := decodeNodes(l.entries, "")
+			if err == nil {
+				q.Entries = m.Show(l.name, claims, nodes)
 			}
-			nodes := make([]sessionqueue.Node, len(entries))
-			for i := range entries { // decodeQueue has sorted both alike
-				_, nodes[i], _ = decodeClaim(&l.entries[i])
-			}
-			if !yield(store.Queue{Name: l.name, Entries: m.Show(l.name, entries, nodes)}, err) {
+			if !yield(q, call.Outcome(err)) {
 				return
 			}
 		}
@@ -131,7 +86,7 @@ func (m *queueMode) Watch(ctx context.Context, prefix string, changed func(name 
 	var known map[string]state // nil: changes may have been lost
 	index, pause := uint64(0), leastPause
 	for life.Err() == nil {
-		found, next, err := c.treeHere(life, queries, prefix, index)
+		found, next, err := queries.block(life, c.keys.queues+escape(prefix), true, index)
 		switch {
 		case err != nil:
 			if refused := c.frame.Fault(life, err); life.Err() == nil && store.Final(refused) {
@@ -153,15 +108,6 @@ func (m *queueMode) Watch(ctx context.Context, prefix string, changed func(name 
 		}
 	}
 	return c.frame.Alive(ctx)
-}
-
-// treeHere is tree with a query that is given up when the address is left.
-func (c *consul) treeHere(life context.Context, a *agent, prefix string, index uint64) ([]entry, uint64, error) {
-	_, left := c.dialer.here()
-	ctx, cancel := context.WithCancel(life)
-	defer cancel()
-	defer context.AfterFunc(left, cancel)()
-	return a.tree(ctx, c.keys, prefix, index)
 }
 
 // reportChanges reports which queues differ from what was known, and returns what is known now.

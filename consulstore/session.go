@@ -35,19 +35,6 @@ func (s *session) raiseEpoch(epoch uint64) {
 	}
 }
 
-// A creation is the body of the request that creates a session. A session has no checks: a failing check would end it
-// while its client still believes in it. And it has no lock-delay, which is for clients that believe in a lock for
-// longer than they may.
-type creation struct {
-	Name       string
-	Node       string
-	TTL        string
-	Behavior   string
-	LockDelay  string
-	Checks     []string // empty, and not left out: that would be the health of the node
-	NodeChecks []string
-}
-
 // Open implements frame.SessionServer: it creates a session and its key. If an address is left meanwhile, the session
 // that was created there expires.
 func (c *consul) Open(ctx context.Context) (in *session, ttl time.Duration, sent time.Time, err error) {
@@ -94,11 +81,14 @@ func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, 
 	return in, c.ttl, sent, nil
 }
 
-// create creates a session, and the catalog node that it belongs to if there is none.
+// create creates a session, and the catalog node that it belongs to if there is none. The session has no checks: a
+// failing check would end it while its client still believes in it. And it has no lock-delay, which is for clients that
+// believe in a lock for longer than they may.
 func (c *consul) create(ctx context.Context, name string, ttl time.Duration) (id string, err error) {
-	body := creation{
-		Name: name, Node: c.node, TTL: ttl.String(), Behavior: "delete", LockDelay: "0s",
-		Checks: []string{}, NodeChecks: []string{},
+	none := []string{} // without Checks, they would be the health of the node
+	body := map[string]any{
+		"Name": name, "Node": c.node, "TTL": ttl.String(), "Behavior": "delete", "LockDelay": "0s",
+		"Checks": none, "NodeChecks": none,
 	}
 	var created struct{ ID string }
 	for range 2 {
@@ -106,7 +96,7 @@ func (c *consul) create(ctx context.Context, name string, ttl time.Duration) (id
 		if err == nil || !strings.Contains(err.Error(), "Missing node registration") {
 			return created.ID, err
 		}
-		node := struct{ Node, Address string }{c.node, "127.0.0.1"}
+		node := map[string]string{"Node": c.node, "Address": "127.0.0.1"}
 		if _, err = c.call(ctx, http.MethodPut, "/v1/catalog/register", nil, node, new(bool)); err != nil {
 			return "", err
 		}
@@ -135,7 +125,7 @@ func (c *consul) awaitEnd(in *session) {
 	w := &watch{Watch: sessionqueue.Watch{Key: in.key}}
 	if _, gone := c.follow(in.life, w); gone {
 		in.end() // its watches are of no use any more
-		c.receiver.Over(in)
+		c.sessions.OverAt(in)
 	}
 }
 
@@ -213,11 +203,8 @@ func (c *consul) renewOnce(ctx context.Context, in *session) (alive time.Time, e
 	var sessions []struct{ ID string }
 	path := "/v1/session/renew/" + in.id
 	_, err = c.renewals.call(noteConnection(ctx, &renewed), http.MethodPut, path, nil, nil, &sessions)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.code == http.StatusNotFound {
-		return alive, errDoubt // the next read tells
-	}
-	if err == nil && (read != renewed || len(sessions) == 0) {
-		err = errDoubt
+	if isNotFound(err) || err == nil && (read != renewed || len(sessions) == 0) {
+		err = errDoubt // the next read tells
 	}
 	return alive, err
 }

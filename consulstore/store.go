@@ -1,7 +1,7 @@
 package consulstore
 
 import (
-	"context"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -15,76 +15,49 @@ const DefaultTTL = 15 * time.Second
 // MaxTTL is the greatest ttl of a session that Consul accepts.
 const MaxTTL = 24 * time.Hour
 
-// A Store is one client's session in Consul. It implements store.Store and store.Detacher.
+// A Store is one client's session in Consul. It implements store.Store, store.Watcher, store.Lister and store.Detacher;
+// in plain mode, what needs a queue returns ErrUnsupported.
 type Store struct {
 	mode
+	consul *consul
 }
 
 // A mode implements locks with keys and sessions: by a queue of claims, or by one key for each lock.
 type mode interface {
 	store.Store
-
-	// start begins the mode's session and its renewal. It returns ErrClosed after Close.
-	start(ctx context.Context, identity string) error
+	store.Watcher
+	store.Lister
+	store.Detacher
 }
 
-// newConsul returns the connection to Consul with these settings. It sends nothing yet.
-func newConsul(f *frame.Frame, set *settings) *consul {
+// newStore returns a store with these settings. It sends nothing yet.
+func newStore(set *settings) *Store {
+	f := frame.New(frame.Config{
+		Name: "consul at " + strings.Join(set.addresses, ","), Drift: frame.Clocks, Explain: explain,
+	})
+	set.hide = f.HideLatest
 	d := newDialer(set.network, set.addresses, set.tls)
-	return &consul{
+	c := &consul{
 		agent:    newAgent(set, d, callConnections),
 		queries:  newAgent(set, d, queryConnections),
 		renewals: newAgent(set, d, renewalConnections),
 		keys:     newKeySpace(set.prefix),
 		frame:    f,
 	}
-}
-
-// newMode returns the mode that the settings select.
-func newMode(c *consul) mode {
-	if c.plain {
-		return newPlainMode(c)
+	if set.plain {
+		return &Store{newPlainMode(c), c}
 	}
-	return newQueueMode(c)
-}
-
-// queueMode keeps a queue of claims for each name.
-type queueMode struct {
-	sessionqueue.Detacher[*session]
-	consul   *consul
-	identity string
-}
-
-// newQueueMode returns the mode with queues. It does not begin a session yet.
-func newQueueMode(c *consul) *queueMode {
-	s := sessionqueue.New(sessionqueue.Config[*session]{
-		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
-	})
-	c.receiver = s
-	return &queueMode{Detacher: sessionqueue.Detacher[*session]{Store: s}, consul: c}
-}
-
-// start begins the session and its renewal.
-func (m *queueMode) start(ctx context.Context, identity string) error {
-	m.identity = identity
-	_, err := m.Session(ctx)
-	if err == nil {
-		m.Start()
-	}
-	return err
+	return &Store{newQueueMode(c), c}
 }
 
 // Abilities implements store.Store.
-func (m *queueMode) Abilities() store.Abilities {
-	able := m.consul.abilities()
-	able.Identity, able.Queue, able.Shared, able.Detach = m.identity, true, true, true
-	return able
-}
-
-// abilities returns the abilities that both modes have.
-func (c *consul) abilities() store.Abilities {
-	return store.Abilities{
+func (c *consul) Abilities() store.Abilities {
+	able := store.Abilities{
 		Store:      c.frame.Name,
+		Identity:   c.identity,
+		Queue:      !c.plain,
+		Shared:     !c.plain,
+		Detach:     !c.plain,
 		MinTTL:     c.ttl,
 		MaxTTL:     MaxTTL,
 		SessionTTL: c.ttl,
@@ -93,6 +66,17 @@ func (c *consul) abilities() store.Abilities {
 		TakeoverPlus: 5 * time.Second,
 		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
 	}
+	if c.plain {
+		able.Alternative = "mode=queue, which is the default, has them"
+	}
+	return able
+}
+
+// Close implements store.Store.
+func (c *consul) Close() error {
+	c.sessions.Close()
+	c.closeIdle()
+	return nil
 }
 
 // closeIdle closes the connections that no request uses.
@@ -103,8 +87,22 @@ func (c *consul) closeIdle() {
 }
 
 // Close implements store.Store.
-func (m *queueMode) Close() error {
-	err := m.Store.Close()
-	m.consul.closeIdle()
-	return err
+func (s *Store) Close() error { return s.consul.Close() }
+
+// queueMode keeps a queue of claims for each name.
+type queueMode struct {
+	sessionqueue.Detacher[*session]
+	consul *consul
 }
+
+// newQueueMode returns the mode with queues. It does not begin a session yet.
+func newQueueMode(c *consul) *queueMode {
+	s := sessionqueue.New(sessionqueue.Config[*session]{
+		Frame: c.frame, Server: c, TTL: c.ttl, MaxUpdates: maxUpdates, RenewApart: true,
+	})
+	c.sessions, c.changed = s.Sessions, s.Changed
+	return &queueMode{sessionqueue.Detacher[*session]{Store: s}, c}
+}
+
+// Abilities implements store.Store.
+func (m *queueMode) Abilities() store.Abilities { return m.consul.Abilities() }

@@ -35,7 +35,6 @@ type watches struct {
 
 	mu      sync.Mutex
 	all     map[sessionqueue.Watch]*watch // those that are set, or have a blocking query
-	queue   []*watch                      // those that have no blocking query
 	queries int
 	polling bool
 }
@@ -43,8 +42,9 @@ type watches struct {
 // A watch is a watch that is set, or whose blocking query has not ended yet.
 type watch struct {
 	sessionqueue.Watch
-	seen  state
-	unset atomic.Bool // it was given up, and has a blocking query under way
+	seen   state
+	polled bool        // it has no blocking query; guarded by the mutex of watches
+	unset  atomic.Bool // it was given up, and has a blocking query under way
 }
 
 // A state is the number of watched keys that exist, and the index of the last change of any. A key that is created or
@@ -112,10 +112,12 @@ func (c *consul) Unwatch(in *session, w sessionqueue.Watch) {
 	s := in.watches
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if set := s.all[w]; set != nil && !slices.Contains(s.queue, set) {
+	switch set := s.all[w]; {
+	case set == nil:
+	case set.polled:
+		delete(s.all, w)
+	default:
 		set.unset.Store(true)
-	} else if set != nil {
-		s.remove(set)
 	}
 }
 
@@ -135,7 +137,7 @@ func (s *watches) add(key sessionqueue.Watch, seen state) {
 		s.consul.frame.Go(func() { s.followAll(w) })
 		return
 	}
-	s.queue = append(s.queue, w)
+	w.polled = true
 	if !s.polling {
 		s.polling = true
 		s.consul.frame.Go(s.poll)
@@ -148,7 +150,6 @@ func (s *watches) remove(w *watch) (set bool) {
 		return false
 	}
 	delete(s.all, w.Watch)
-	s.queue = slices.DeleteFunc(s.queue, func(queued *watch) bool { return queued == w })
 	return !w.unset.Load()
 }
 
@@ -158,7 +159,7 @@ func (s *watches) fire(w *watch, now state) {
 	set := s.remove(w)
 	s.mu.Unlock()
 	if set {
-		s.consul.receiver.Changed(s.in, w.Watch, now.keys == 0 && !isQueue(w.Key))
+		s.consul.changed(s.in, w.Watch, now.keys == 0 && !isQueue(w.Key))
 	}
 }
 
@@ -198,14 +199,14 @@ func (s *watches) followAll(w *watch) {
 func (s *watches) next() (w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := slices.IndexFunc(s.queue, func(w *watch) bool { return fitsPath(w.Key) })
-	if at < 0 {
-		s.queries--
-		return nil
+	for _, w := range s.all {
+		if w.polled && fitsPath(w.Key) {
+			w.polled = false
+			return w
+		}
 	}
-	w = s.queue[at]
-	s.queue = slices.Delete(s.queue, at, at+1)
-	return w
+	s.queries--
+	return nil
 }
 
 // Pauses between two blocking queries, of which the first has failed or found no change. They protect an agent, or a
@@ -220,7 +221,7 @@ const (
 func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) {
 	index, pause := w.seen.last, leastPause
 	for life.Err() == nil && !w.unset.Load() {
-		entries, next, err := c.blockHere(life, w.Key, index)
+		entries, next, err := c.queries.block(life, w.Key, isQueue(w.Key), index)
 		if now = stateOf(entries); err == nil && w.firedBy(now) {
 			return now, true
 		}
@@ -241,15 +242,6 @@ func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) 
 	return now, false
 }
 
-// blockHere sends a blocking query, which is cancelled when the client switches to another address.
-func (c *consul) blockHere(life context.Context, key string, index uint64) ([]entry, uint64, error) {
-	_, left := c.dialer.here()
-	ctx, cancel := context.WithCancel(life)
-	defer cancel()
-	defer context.AfterFunc(left, cancel)()
-	return c.queries.block(ctx, key, index)
-}
-
 // poll reads the watches without a blocking query every pollPause. It returns when there is none left.
 func (s *watches) poll() {
 	for {
@@ -259,13 +251,18 @@ func (s *watches) poll() {
 			return
 		}
 		s.mu.Lock()
-		queue := slices.Clone(s.queue)
-		s.polling = len(queue) > 0
+		var polled []*watch
+		for _, w := range s.all {
+			if w.polled {
+				polled = append(polled, w)
+			}
+		}
+		s.polling = len(polled) > 0
 		s.mu.Unlock()
-		if len(queue) == 0 {
+		if len(polled) == 0 {
 			return
 		}
-		for batch := range slices.Chunk(queue, pollBatch) {
+		for batch := range slices.Chunk(polled, pollBatch) {
 			s.pollOnce(batch)
 		}
 	}

@@ -96,8 +96,8 @@ func TestDetachCost(t *testing.T) {
 	testkit.Await(t, "nothing comes in between", func() bool {
 		c := testkit.Held(t, s, claim("a"))
 		var as store.Claim
-		detaching := costOf(t, server, func() { as = detach(t, s, c) })
-		attaching := costOf(t, server, func() { c = attach(t, s, as, store.Held) })
+		detaching := costOf(t, server, func() { as = testkit.Detached(t, s, c) })
+		attaching := costOf(t, server, func() { c = testkit.Attached(t, s, as) })
 		testkit.Leave(t, s, c)
 		if renewed(detaching) || renewed(attaching) {
 			return false

@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -15,46 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// detachedFor is how long claims are detached in these tests: until their end.
-const detachedFor = 10 * time.Minute
-
-// heir returns a claim like c with an ID of its own, for Detach and Attach.
-func heir(c store.Claim) store.Claim {
-	other := claim(c.Name)
-	other.Demand = c.Demand
-	return other
-}
-
-// detach detaches a claim, which must work, and returns it with its new ID.
-func detach(t testing.TB, s *etcdstore.Store, c store.Claim) store.Claim {
-	t.Helper()
-	as := heir(c)
-	detachAs(t, s, c, as, detachedFor)
-	as.Ticket = c.Ticket
-	return as
-}
-
-// detachAs calls Detach, which must work.
-func detachAs(t testing.TB, s *etcdstore.Store, c, as store.Claim, d time.Duration) {
-	t.Helper()
-	status, err := s.Detach(t.Context(), c, as.ID, d)
-	if err != nil || status.State != store.Held || status.Ticket != c.Ticket {
-		t.Fatalf("Detach of ticket %d: %v of ticket %d and %v", c.Ticket, status.State, status.Ticket, err)
-	}
-}
-
-// attach attaches a detached claim, requires a state, and returns the claim.
-func attach(t testing.TB, s *etcdstore.Store, from store.Claim, want store.State) store.Claim {
-	t.Helper()
-	c := heir(from)
-	status, err := s.Attach(t.Context(), c, from.ID)
-	if err != nil || status.State != want {
-		t.Fatalf("Attach of %q: %v and %v, want %v", from.Name, status.State, err, want)
-	}
-	c.Ticket = status.Ticket
-	return c
-}
-
 // all strands every transaction that puts or moves a claim.
 func (f *ferry) all(to fate) {
 	f.decide(func(r *etcdserverpb.TxnRequest) fate {
@@ -65,12 +26,24 @@ func (f *ferry) all(to fate) {
 	})
 }
 
-// mustNotDetach calls Detach, whose response must be lost.
-func mustNotDetach(t testing.TB, s *etcdstore.Store, c, as store.Claim) {
+// newDetachTest returns a server and a store for the tests of all stores with sessions.
+func newDetachTest(t *testing.T) *testkit.DetachTest {
 	t.Helper()
-	status, err := s.Detach(t.Context(), c, as.ID, detachedFor)
-	if err == nil || store.Final(err) {
-		t.Fatalf("Detach without a response: %v and %v", status.State, err)
+	t.Parallel()
+	server, f, s := newFerry(t, etcdstore.DefaultTTL)
+	fates := map[testkit.Fate]fate{
+		testkit.Unanswered: unanswered, testkit.Stranded: stranded, testkit.Denied: denied,
+	}
+	return &testkit.DetachTest{
+		T: t, Store: s, TTL: etcdstore.DefaultTTL,
+		Open: func() testkit.DetachStore { return openAt(t, "etcd://"+server.Addr()) },
+		Send: func(to testkit.Fate, call func(context.Context) error) error {
+			f.all(fates[to])
+			defer f.free()
+			return call(t.Context())
+		},
+		Land:          func() bool { return f.land(t) != 0 },
+		AwaitSessions: func(n int) { awaitLeases(t, server, n) },
 	}
 }
 
@@ -85,143 +58,19 @@ func awaitLeases(t testing.TB, server *servers.EtcdServer, want int) {
 	})
 }
 
-// The caller of a Detach without a response leaves its new ID. The Detach arrives after that, and must be void: the
-// claim would be in the queue for as long as it was to be detached.
-func TestDetachLandsAfterItsLeave(t *testing.T) {
-	t.Parallel()
-	server, f, s := newFerry(t, etcdstore.DefaultTTL)
-	c := testkit.Held(t, s, claim("a"))
-	as := heir(c)
-	f.all(stranded)
-	mustNotDetach(t, s, c, as)
-	testkit.Leave(t, s, as)
-	if landed := f.land(t); landed != 0 {
-		t.Errorf("%d late transactions were carried out", landed)
-	}
-	testkit.Keep(t, s, c, store.Held)
-	if status, err := s.Detach(t.Context(), c, as.ID, detachedFor); err != nil || status.State != store.Gone {
-		t.Errorf("Detach after the Leave of its new ID: %v and %v", status.State, err)
-	}
-	testkit.Leave(t, s, c)
-	testkit.CheckLength(t, s, "a", 0)
-	awaitLeases(t, server, 1)
-}
+func TestDetachLandsAfterItsLeave(t *testing.T) { newDetachTest(t).TestDetachLandsAfterItsLeave() }
 
-// The same for an Attach: the detached claim stays as it was, and another client can attach it.
-func TestAttachLandsAfterItsLeave(t *testing.T) {
-	t.Parallel()
-	server, f, s := newFerry(t, etcdstore.DefaultTTL)
-	other := openAt(t, "etcd://"+server.Addr())
-	as := detach(t, other, testkit.Held(t, other, claim("a")))
-	late := heir(as)
-	f.all(stranded)
-	if status, err := s.Attach(t.Context(), late, as.ID); err == nil {
-		t.Fatalf("Attach without a response: %v", status.State)
-	}
-	testkit.Leave(t, s, late)
-	if landed := f.land(t); landed != 0 {
-		t.Errorf("%d late transactions were carried out", landed)
-	}
-	testkit.Leave(t, other, attach(t, other, as, store.Held))
-	testkit.CheckLength(t, s, "a", 0)
-	awaitLeases(t, server, 2)
-}
+func TestAttachLandsAfterItsLeave(t *testing.T) { newDetachTest(t).TestAttachLandsAfterItsLeave() }
 
-// A caller whose response was lost repeats the call, or leaves both IDs. In the end no claim and no lease is left.
-func TestResponseToDetachIsLost(t *testing.T) {
-	t.Parallel()
-	for name, then := range map[string]func(t *testing.T, s *etcdstore.Store, c, as store.Claim){
-		"repeated": func(t *testing.T, s *etcdstore.Store, c, as store.Claim) {
-			detachAs(t, s, c, as, detachedFor)
-			as.Ticket = c.Ticket
-			testkit.Leave(t, s, attach(t, s, as, store.Held))
-		},
-		"left": func(t *testing.T, s *etcdstore.Store, c, as store.Claim) {
-			testkit.Leave(t, s, c)
-			testkit.Leave(t, s, as)
-		},
-		"left in the other order": func(t *testing.T, s *etcdstore.Store, c, as store.Claim) {
-			testkit.Leave(t, s, as)
-			testkit.Leave(t, s, c)
-		},
-		"kept and left": func(t *testing.T, s *etcdstore.Store, c, as store.Claim) {
-			testkit.Ask(t, s, c)
-			testkit.Leave(t, s, as)
-			testkit.Leave(t, s, c)
-		},
-	} {
-		for _, lost := range []fate{unanswered, stranded} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				server, f, s := newFerry(t, etcdstore.DefaultTTL)
-				c := testkit.Held(t, s, claim("a"))
-				as := heir(c)
-				f.all(lost)
-				mustNotDetach(t, s, c, as)
-				f.free()
-				then(t, s, c, as)
-				if lost == stranded && f.land(t) != 0 {
-					t.Error("a late transaction was carried out")
-				}
-				testkit.CheckLength(t, s, "a", 0)
-				awaitLeases(t, server, 1)
-				testkit.Leave(t, s, testkit.Held(t, s, claim("a")))
-			})
-		}
-	}
-}
+func TestResponseToDetachIsLost(t *testing.T) { testkit.TestResponseToDetachIsLost(t, newDetachTest) }
 
-// The response to an Attach is lost. It is repeated, or its claim is left.
-func TestResponseToAttachIsLost(t *testing.T) {
-	t.Parallel()
-	server, f, s := newFerry(t, etcdstore.DefaultTTL)
-	for _, repeat := range []bool{true, false} {
-		as := detach(t, s, testkit.Held(t, s, claim("a")))
-		c := heir(as)
-		f.all(unanswered)
-		if status, err := s.Attach(t.Context(), c, as.ID); err == nil {
-			t.Fatalf("Attach without a response: %v", status.State)
-		}
-		f.free()
-		if repeat {
-			status, err := s.Attach(t.Context(), c, as.ID)
-			if err != nil || status.State != store.Held || status.Ticket != as.Ticket {
-				t.Fatalf("Attach once more: %v of ticket %d and %v", status.State, status.Ticket, err)
-			}
-			c.Ticket = status.Ticket
-			testkit.Keep(t, s, c, store.Held)
-		}
-		testkit.Leave(t, s, c)
-		testkit.CheckLength(t, s, "a", 0)
-		awaitLeases(t, server, 1)
-	}
-}
+func TestResponseToAttachIsLost(t *testing.T) { newDetachTest(t).TestResponseToAttachIsLost() }
 
-// A Detach is carried out, its response is lost, and another client attaches the claim. Then the first client leaves
-// what it believes to have. That must not touch the claim, which it finds at the same key with the same ticket.
-func TestLeaveOfEarlierIDSparesTheHeir(t *testing.T) {
-	t.Parallel()
-	server, f, s := newFerry(t, etcdstore.DefaultTTL)
-	for name, attaching := range map[string]*etcdstore.Store{
-		"another client":  openAt(t, "etcd://"+server.Addr()),
-		"the same client": s,
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := testkit.Held(t, s, claim(name))
-			as := heir(c)
-			f.all(unanswered)
-			mustNotDetach(t, s, c, as)
-			f.free()
-			attached := attach(t, attaching, as, store.Held)
-			testkit.Leave(t, s, c)
-			testkit.Leave(t, s, as)
-			testkit.Keep(t, s, c, store.Gone)
-			testkit.Keep(t, attaching, attached, store.Held)
-			testkit.Leave(t, attaching, attached)
-			testkit.CheckLength(t, s, name, 0)
-		})
-	}
-}
+func TestLeaveOfEarlierIDSparesTheHeir(t *testing.T) { newDetachTest(t).TestLeaveOfEarlierID() }
+
+func TestWaitingIsNotDetached(t *testing.T) { newDetachTest(t).TestWaitingIsNotDetached() }
+
+func TestRefusedDetachLeavesNothing(t *testing.T) { newDetachTest(t).TestRefusedDetach() }
 
 // A Keep that writes into the claim's key is in flight while the claim is detached. It must not give the key the
 // earlier ID again.
@@ -250,12 +99,12 @@ func TestLateKeepSparesDetached(t *testing.T) {
 		kept <- statuses[0].State
 	}()
 	<-writing
-	as := detach(t, s, c)
+	as := testkit.Detached(t, s, c)
 	f.free()
 	if state := <-kept; state != store.Gone {
 		t.Errorf("Keep of a claim that was detached meanwhile: %v", state)
 	}
-	attach(t, s, as, store.Held)
+	testkit.Attached(t, s, as)
 }
 
 // A detached claim keeps its key, and so does one that is attached again. Claims that its first client joins with later
@@ -271,12 +120,12 @@ func TestKeysBesideDetached(t *testing.T) {
 	}
 	var detached []store.Claim
 	for range many {
-		detached = append(detached, detach(t, s, testkit.Held(t, s, part())))
+		detached = append(detached, testkit.Detached(t, s, testkit.Held(t, s, part())))
 	}
 	try := part()
 	try.Try = true
 	testkit.Join(t, s, &try, store.Held)
-	first := attach(t, s, detached[0], store.Held)
+	first := testkit.Attached(t, s, detached[0])
 	beside := testkit.Held(t, s, part())
 	testkit.Leave(t, s, beside)
 	testkit.Leave(t, s, try)
@@ -300,7 +149,7 @@ func TestKeysBesideDetached(t *testing.T) {
 func TestTryBesideDetached(t *testing.T) {
 	t.Parallel()
 	_, s := newServer(t, "")
-	as := detach(t, s, testkit.Held(t, s, claim("a")))
+	as := testkit.Detached(t, s, testkit.Held(t, s, claim("a")))
 	try := claim("a")
 	try.Try = true
 	status := testkit.Join(t, s, &try, store.Gone)
@@ -319,51 +168,26 @@ func TestLeasesOfDetached(t *testing.T) {
 	server, s := newServer(t, "")
 	other := openAt(t, "etcd://"+server.Addr())
 	c := testkit.Held(t, s, claim("a"))
-	as := detach(t, s, c)
-	for _, d := range []time.Duration{detachedFor / 2, 2 * detachedFor} {
-		detachAs(t, other, as, as, d)
+	as := testkit.Detached(t, s, c)
+	for _, d := range []time.Duration{testkit.DetachedFor / 2, 2 * testkit.DetachedFor} {
+		testkit.DetachedAs(t, other, as, as, d)
 		line, err := s.Queue(t.Context(), "a")
 		testkit.Must(t, err)
-		want := max(d, detachedFor)
+		want := max(d, testkit.DetachedFor)
 		if left := line.Entries[0].Left; left > want || left < want/2 || line.Entries[0].TTL != want {
 			t.Errorf("extended by %v, and it has %v of %v left", d, left, line.Entries[0].TTL)
 		}
 		awaitLeases(t, server, 3)
 	}
-	attached := attach(t, other, as, store.Held)
+	attached := testkit.Attached(t, other, as)
 	awaitLeases(t, server, 2)
-	if status, err := s.Detach(t.Context(), c, heir(c).ID, detachedFor); err != nil || status.State != store.Gone {
+	status, err := s.Detach(t.Context(), c, testkit.Heir(c).ID, testkit.DetachedFor)
+	if err != nil || status.State != store.Gone {
 		t.Errorf("Detach of a claim that is gone: %v and %v", status.State, err)
 	}
 	testkit.Leave(t, other, attached)
 	testkit.CheckLength(t, s, "a", 0)
 	awaitLeases(t, server, 2)
-}
-
-// A claim that waits is not detached: it would be taken for a held one. After that error no caller leaves it.
-func TestWaitingIsNotDetached(t *testing.T) {
-	t.Parallel()
-	_, s := newServer(t, "")
-	testkit.Held(t, s, claim("a"))
-	waiter := testkit.Waiting(t, s, claim("a"))
-	if status, err := s.Detach(t.Context(), waiter, heir(waiter).ID, detachedFor); !store.Final(err) {
-		t.Errorf("Detach of a claim that waits: %v and %v", status.State, err)
-	}
-	testkit.Await(t, "it is deleted", func() bool { return testkit.Length(t, s, "a") == 1 })
-	testkit.Keep(t, s, waiter, store.Gone)
-}
-
-// A Detach that etcd refuses for good leaves nothing: after a final error no caller leaves the claim.
-func TestRefusedDetachLeavesNothing(t *testing.T) {
-	t.Parallel()
-	server, f, s := newFerry(t, etcdstore.DefaultTTL)
-	c := testkit.Held(t, s, claim("a"))
-	f.all(denied)
-	if status, err := s.Detach(t.Context(), c, heir(c).ID, detachedFor); !store.Final(err) {
-		t.Errorf("a refused Detach: %v and %v", status.State, err)
-	}
-	testkit.Await(t, "the claim is deleted", func() bool { return testkit.Length(t, s, "a") == 0 })
-	awaitLeases(t, server, 1)
 }
 
 // The session of the client ends, and later the leader is killed. The detached claim stays, and is attached.
@@ -373,7 +197,7 @@ func TestDetachedSurvivesSessionAndLeader(t *testing.T) {
 	url := "etcd://" + strings.Join(cluster.Endpoints(), ",")
 	s, other := openAt(t, url), openAt(t, url)
 	c := testkit.Held(t, s, claim("a"))
-	as := detach(t, s, c)
+	as := testkit.Detached(t, s, c)
 	testkit.Must(t, s.Close())
 	leader, err := cluster.Leader()
 	testkit.Must(t, err)
@@ -381,7 +205,7 @@ func TestDetachedSurvivesSessionAndLeader(t *testing.T) {
 	try := claim("a")
 	try.Try = true
 	testkit.Join(t, other, &try, store.Gone)
-	attached := attach(t, other, as, store.Held)
+	attached := testkit.Attached(t, other, as)
 	if attached.Ticket != c.Ticket {
 		t.Errorf("the ticket was %d, and is %d", c.Ticket, attached.Ticket)
 	}
@@ -394,7 +218,7 @@ func TestEarlierVersionReadsDetached(t *testing.T) {
 	t.Parallel()
 	server, s := newServer(t, "")
 	c := testkit.Held(t, s, claim("a"))
-	as := detach(t, s, c)
+	as := testkit.Detached(t, s, c)
 	line, err := server.Client(t).Get(t.Context(), etcdstore.LineKey("a"), clientv3.WithPrefix())
 	testkit.Must(t, err)
 	var read struct {

@@ -217,42 +217,10 @@ func TestSilentServer(t *testing.T) {
 	f.refuses(errSilence)
 	c := claim("silent")
 	c.TTL = 200 * time.Millisecond
-	for name, call := range testkit.Calls(s, c) {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		began := time.Now()
-		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
-		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s took %v", name, took)
-		}
-		cancel()
-	}
-	for _, name := range []string{"Join", "Keep", "Leave"} {
-		began := time.Now()
-		checkFault(t, testkit.Calls(s, c)[name](context.Background()), false, "no response in 200ms")
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
-		}
-	}
-	began := time.Now()
-	s.Close()
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("Close took %v", took)
-	}
+	testkit.CheckSilent(t, s, c, "etcd at 127.0.0.1:", "no response in 200ms")
 }
 
 func TestClosedStore(t *testing.T) {
 	_, s := newServer(t, "")
-	held := testkit.Held(t, s, claim("held"))
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	}
-	for name, call := range testkit.Calls(s, held) {
-		if err := call(t.Context()); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s of a store that was closed: %v", name, err)
-		}
-	}
+	testkit.CheckClosed(t, s, testkit.Held(t, s, claim("held")))
 }

@@ -22,7 +22,6 @@ func TestStore(t *testing.T) {
 		server := servers.Etcd(t)
 		return &harness{
 			client:    server.Client(t),
-			nodes:     []*servers.EtcdServer{server},
 			endpoints: []string{server.Addr()},
 			restart:   server.Restart,
 		}
@@ -35,7 +34,6 @@ func TestStoreOnThree(t *testing.T) {
 		cluster := servers.EtcdCluster(t, 3)
 		return &harness{
 			client:    cluster.Client(t),
-			nodes:     cluster.Nodes,
 			endpoints: cluster.Endpoints(),
 			restart:   cluster.Restart,
 		}
@@ -45,7 +43,6 @@ func TestStoreOnThree(t *testing.T) {
 // A harness is an etcd with a hand on its switches.
 type harness struct {
 	client    *clientv3.Client // past the proxies
-	nodes     []*servers.EtcdServer
 	endpoints []string
 	restart   func(keepData bool) error
 }
@@ -64,9 +61,6 @@ func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link
 }
 
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
-
-// Unrest implements storetest.Restless: a server that stood still was not heard, and has had to find its leader again.
-func (h *harness) Unrest() int { return int(leaderChanges(h.nodes)) }
 
 func (h *harness) Restart(keepData bool) error { return h.restart(keepData) }
 

@@ -7,8 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
@@ -84,7 +83,7 @@ func New(ctx context.Context, client *clientv3.Client, options ...Option) (*Stor
 // fails, that of ctx, or about an invalid option.
 func Open(ctx context.Context, endpoints []string, options ...Option) (*Store, error) {
 	set := settingsOf(options)
-	config := clientv3.Config{Endpoints: withPorts(endpoints)}
+	config := clientv3.Config{Endpoints: endpoint.WithPorts(endpoints, "2379")}
 	if len(endpoints) == 0 {
 		return nil, errNoHost
 	}
@@ -98,18 +97,6 @@ func settingsOf(options []Option) (set settings) {
 		o(&set)
 	}
 	return set
-}
-
-// withPorts adds etcd's port to hosts that have none.
-func withPorts(hosts []string) []string {
-	endpoints := make([]string, len(hosts))
-	for i, host := range hosts {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
-		}
-		endpoints[i] = host
-	}
-	return endpoints
 }
 
 // newFrame returns the frame of a store with these members, which are named without their schemes.
@@ -310,7 +297,7 @@ func parse(at store.Location) (config clientv3.Config, set settings, err error) 
 	if len(at.Hosts) == 0 {
 		return config, set, errNoHost
 	}
-	config.Endpoints = withPorts(at.Hosts)
+	config.Endpoints = endpoint.WithPorts(at.Hosts, "2379")
 	if config.Username, config.Password, set.credentials, err = parseLogin(at); err != nil {
 		return config, set, err
 	}
@@ -333,22 +320,11 @@ func parseLogin(at store.Location) (user, password string, get Credentials, err 
 		err = errors.New("password-file names a file, and the URL has a user without a password, as in " +
 			"etcd://user@host?password-file=FILE")
 	case file != "":
-		get = passwordFile(file)
+		get = endpoint.PasswordFile(file)
 	case at.User != nil && (user == "" || password == ""):
 		err = errors.New("user and password go together, as in etcd://user:password@host")
 	}
 	return user, password, get, err
-}
-
-// passwordFile returns Credentials that read the password from a file for each login.
-func passwordFile(path string) Credentials {
-	return func(context.Context) (user, password string, err error) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			err = errors.New("the file of the password cannot be read")
-		}
-		return "", strings.TrimRight(string(text), "\r\n"), err
-	}
 }
 
 // useTLS makes a client use TLS, unless over is nil.

@@ -1,7 +1,6 @@
 package etcdstore_test
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"go.etcd.io/etcd/api/v3/authpb"
 	"go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/etcdstore"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
@@ -212,14 +210,5 @@ func TestSessionTTL(t *testing.T) {
 // A lock cannot have a shorter ttl than the session, and one that asks for more has the session's.
 func TestTTLOfLock(t *testing.T) {
 	_, s := newServer(t, "?ttl=5s")
-	locks := holdfast.New(s)
-	defer locks.Close()
-	_, err := locks.Mutex("short", holdfast.WithTTL(4*time.Second)).Lock(t.Context())
-	if !errors.Is(err, holdfast.ErrBadTTL) || !strings.Contains(err.Error(), "5s") {
-		t.Errorf("a lock with less than the session: %v", err)
-	}
-	lease := testkit.Lock(t, locks, "long", holdfast.WithTTL(time.Minute))
-	if left := time.Until(lease.Until()); left > 5*time.Second {
-		t.Errorf("a lock is believed for %v in a session of 5s", left)
-	}
+	testkit.CheckSessionTTL(t, s, 5*time.Second)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
@@ -55,12 +55,9 @@ type lessor struct {
 }
 
 func newLessor(life context.Context, etcd *cluster, keys keySpace, ttl time.Duration) *lessor {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
+	return &lessor{
+		etcd: etcd, renewals: renewals{etcd: etcd, life: life}, keys: keys, ttl: ttl, description: endpoint.Process(),
 	}
-	about := fmt.Sprint(host, " ", os.Getpid())
-	return &lessor{etcd: etcd, renewals: renewals{etcd: etcd, life: life}, keys: keys, ttl: ttl, description: about}
 }
 
 // Open implements frame.SessionServer: it grants a lease, and writes its key. If the lease has ended by then, because

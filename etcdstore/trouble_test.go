@@ -50,7 +50,7 @@ func TestNoLeader(t *testing.T) {
 				return err == nil && metrics["etcd_server_has_leader"] == 0
 			})
 			checkFault(t, openError(t, url), false, "no leader")
-			helpless(t, s, held)
+			testkit.CheckHelpless(t, s, held, "etcd at 127.0.0.1:")
 			if _, err := hasty.Mutex("nobody's").TryLock(t.Context()); err == nil ||
 				errors.Is(err, holdfast.ErrLocked) {
 				t.Errorf("TryLock without a majority: %v", err)
@@ -66,28 +66,6 @@ func TestNoLeader(t *testing.T) {
 			testkit.CheckWorks(t, s)
 		})
 	}
-}
-
-// helpless demands that no call of a store without a leader does anything, nor hangs.
-func helpless(t *testing.T, s *etcdstore.Store, held store.Claim) {
-	t.Helper()
-	calls := testkit.Calls(s, claim("unlucky"))
-	calls["Keep of what is held"] = testkit.Calls(s, held)["Keep"]
-	for name, call := range calls {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		began := time.Now()
-		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			checkFault(t, err, false)
-		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s took %v", name, took)
-		}
-		cancel()
-	}
-	bounded := claim("unlucky")
-	bounded.TTL = 200 * time.Millisecond
-	_, err := s.Join(t.Context(), bounded)
-	checkFault(t, err, false)
 }
 
 // A database that is full takes nobody in. Whoever is in a queue stays, is granted, and goes: none of that needs room.

@@ -66,14 +66,16 @@ local guard, run, runKey = tonumber(ARGV[5] or 0), ARGV[6], KEYS[3]
 local l = load(KEYS[1])
 if l.refusal then return l.refusal end
 local px, how = tonumber(ARGV[2]), ARGV[4] or ''
-local id, kind, limit, units = string.match(ARGV[1], '^(%x+) %d+ (%d+) (%d+) (%d+) ')
+local id, rest, kind, limit, units = string.match(ARGV[1], '^(%x+) %d+() (%d+) (%d+) (%d+) ')
 limit, units = tonumber(limit), tonumber(units)
+
+local rank -- how many are ahead of it, once that is known
 
 -- finish ends the script.
 local function finish(answer)
 	settle(l, id)
 	publish()
-	return answer or standing(l, id, text)
+	return answer or standing(l, id, text, rank)
 end
 
 sweep(l)
@@ -106,14 +108,14 @@ end
 
 unfold(l)
 l.mixed, l.limit = l.mixed or limit ~= l.limit, math.min(limit, l.limit)
-local last = redis.call('ZRANGE', l.O, '-1', '-1', 'WITHSCORES')[2]
-if last and tonumber(last) >= ticket then -- the mark was lost, and the line was not
-	text = string.format('%d', last + 1)
+if redis.call('ZRANGEBYSCORE', l.O, text, '+inf', 'LIMIT', '0', '1')[1] then -- the mark was lost, and the line was not
+	text = string.format('%d', redis.call('ZRANGE', l.O, '-1', '-1', 'WITHSCORES')[2] + 1)
 	redis.call('SET', KEYS[2], text)
 end
-local rest = string.match(ARGV[1], '^%x+ %d+ (.*)$')
-redis.call('HSET', l.R, id, text .. ' ' .. ms .. ' ' .. rest)
+local deadline = ms + px + 1
+redis.call('HSET', l.R, id, text .. ' ' .. moment .. string.sub(ARGV[1], rest))
 redis.call('ZADD', l.O, text, id)
-redis.call('ZADD', l.D, ms + px + 1, id)
-stay(l, ms + px + 1, px, ahead == 0)
+redis.call('ZADD', l.D, string.format('%d', deadline), id)
+stay(l, deadline, px, ahead == 0)
+rank = ahead
 return finish()

@@ -31,7 +31,10 @@
 --   The sum of the units of the first HELD members is USED. When a claim is granted, USED is not above its own limit.
 --   Every key is given an expiry when it is made.
 
-local ms = tonumber(string.sub(now, 1, -4))
+-- What counts are the calls, and numbers that become text without need: Lua and Redis write each of them as a fraction,
+-- which takes as long as a small command. string.format('%d') does not.
+local moment = string.sub(now, 1, -4)
+local ms = tonumber(moment)
 local news = {} -- what to publish: channel -> lines
 
 -- How long the guard still lasts, in milliseconds.
@@ -42,7 +45,7 @@ if guard > 0 then
 	local began = seen and string.sub(seen, 1, #run) == run and tonumber(string.sub(seen, #run + 1))
 	if not began or began > ms then -- another run, a loss of data, or a clock that was set back: it would last as much longer
 		began = ms
-		redis.call('SET', runKey, run .. ms)
+		redis.call('SET', runKey, run .. moment)
 	end
 	guarded = math.max(0, began + guard - ms)
 end
@@ -52,32 +55,33 @@ local function parse(record)
 	return string.match(record, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (.*)$')
 end
 
--- load reads a line. If it has a refusal, nothing may be done with it but to say so.
-local function load(L)
+-- load reads a line, but for text, what is written at L, if the caller has read that. If the line has a refusal, nothing
+-- may be done with it but to say so.
+local function load(L, text)
 	local l = {L = L, R = L .. ':r', O = L .. ':o', D = L .. ':d', held = 0, used = 0, expires = 0}
-	local text = redis.pcall('GET', L)
+	if text == nil then text = redis.pcall('GET', L) end
 	if type(text) == 'table' then
 		if not string.find(text.err, 'WRONGTYPE', 1, true) then redis.call('GET', L) end -- which fails, and says why
 		l.refusal = 'foreign'
 		return l
 	end
 	if not text then return l end
-	local version, form, rest = string.match(text, '^(%d+) (%l?) ?(.*)$')
-	if version ~= '1' then
-		l.refusal = version and 'newer' or 'foreign'
-	elseif form == 's' then
-		local ticket, id, more = string.match(rest, '^(%d+) (%x+) (.*)$')
-		l.solo, l.record = id, (ticket or '') .. ' ' .. (more or '')
-		local _, _, kind, limit, units = parse(l.record)
-		l.kind, l.limit, l.held, l.used = kind, tonumber(limit), 1, tonumber(units)
-		if not units then l.refusal = 'foreign' end
-	else
-		local kind, limit, held, used, expires = string.match(rest, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+	local kind, limit, held, used, expires = string.match(text, '^1 m (%d+) (%d+) (%d+) (%d+) (%d+)$')
+	if kind then
 		l.text, l.kind, l.limit = text, kind, tonumber(limit)
 		l.held, l.used, l.expires = tonumber(held), tonumber(used), tonumber(expires)
-		l.mixed = limit and string.find(limit, '^0%d') -- "0" alone is a line of tombstones only
-		if form ~= 'm' or not expires then l.refusal = 'foreign' end
+		l.mixed = string.find(limit, '^0%d') -- "0" alone is a line of tombstones only
+		return l
 	end
+	local ticket, id, more = string.match(text, '^1 s (%d+) (%x+) (.*)$')
+	if ticket then
+		l.solo, l.record = id, ticket .. ' ' .. more
+		local _, _, kind, limit, units = parse(l.record)
+		l.kind, l.limit, l.held, l.used = kind, tonumber(limit), 1, tonumber(units)
+		if units then return l end
+	end
+	local version = string.match(text, '^(%d+) ')
+	l.refusal = version and version ~= '1' and 'newer' or 'foreign'
 	return l
 end
 
@@ -86,9 +90,10 @@ end
 local function stay(l, deadline, px, made)
 	if deadline > l.expires or made then
 		l.expires = math.max(l.expires, deadline + math.floor(px / 2))
-		redis.call('PEXPIREAT', l.R, l.expires)
-		redis.call('PEXPIREAT', l.O, l.expires)
-		redis.call('PEXPIREAT', l.D, l.expires)
+		local at = string.format('%d', l.expires)
+		redis.call('PEXPIREAT', l.R, at)
+		redis.call('PEXPIREAT', l.O, at)
+		redis.call('PEXPIREAT', l.D, at)
 	end
 end
 
@@ -107,7 +112,7 @@ local function unfold(l)
 	local deadline = time[1] * 1000 + math.floor(time[2] / 1000) + left + 1
 	redis.call('HSET', l.R, l.solo, l.record)
 	redis.call('ZADD', l.O, ticket, l.solo)
-	redis.call('ZADD', l.D, deadline, l.solo)
+	redis.call('ZADD', l.D, string.format('%d', deadline), l.solo)
 	l.solo, l.record = nil, nil
 	stay(l, deadline, px, true)
 end
@@ -127,7 +132,9 @@ local function remove(l, id)
 	end
 	local rank = redis.call('ZRANK', l.O, id)
 	if rank then
-		if rank < l.held then
+		if l.held == 1 and rank == 0 then
+			l.held, l.used = 0, 0
+		elseif rank < l.held then
 			local _, _, _, _, units = parse(redis.call('HGET', l.R, id))
 			l.held, l.used = l.held - 1, l.used - units
 		end
@@ -146,10 +153,10 @@ end
 -- sweep removes what is out. A line of one claim is removed by Redis itself.
 local function sweep(l)
 	if not l.text then return end
-	local id, deadline = earliest(l)
-	while id and deadline <= ms do
+	while true do
+		local id = redis.call('ZRANGEBYSCORE', l.D, '-inf', moment, 'LIMIT', '0', '1')[1]
+		if not id then break end
 		remove(l, id)
-		id, deadline = earliest(l)
 	end
 end
 
@@ -157,7 +164,7 @@ end
 -- one for each slot.
 local function tell(l, channel, word, id, ticket)
 	local root, tenant = string.match(l.L, '^(.-{)([^|]*)|')
-	local tag, own = string.match(channel, '^(.*)/(.*)$')
+	local tag, own = string.match(channel, '^([^/]*)/(.*)$')
 	channel = tag and root .. tag .. '}:push:' .. tenant .. ':' .. own or root .. tenant .. '}:push:' .. channel
 	local lines = news[channel] or {command = tag and 'SPUBLISH' or 'PUBLISH'}
 	news[channel], lines[#lines + 1] = lines, word .. ' ' .. id .. ' ' .. ticket
@@ -168,15 +175,14 @@ end
 local function settle(l, own)
 	if not l.text then return end -- nobody, or one who holds
 	while guarded == 0 and (l.held == 0 or l.mixed or l.used < l.limit) do
-		local id = redis.call('ZRANGE', l.O, l.held, l.held)[1]
+		local rank = string.format('%d', l.held)
+		local id = redis.call('ZRANGE', l.O, rank, rank)[1]
 		if not id then break end
 		local was = redis.call('HGET', l.R, id)
-		local ticket, since, kind, limit, units, ttl, grace, channel, about = parse(was)
+		local ticket, since, after, limit, units, channel = string.match(was, '^(%d+) (%d+)() %d+ (%d+) (%d+) %d+ %d+ (%S+) ')
 		if l.used + units > tonumber(limit) then break end
 		l.held, l.used = l.held + 1, l.used + units
-		if tonumber(since) ~= ms then
-			redis.call('HSET', l.R, id, table.concat({ticket, ms, kind, limit, units, ttl, grace, channel, about}, ' '))
-		end
+		if since ~= moment then redis.call('HSET', l.R, id, ticket .. ' ' .. moment .. string.sub(was, after)) end
 		if id ~= own then tell(l, channel, 'h', id, ticket) end
 	end
 	if l.held == 0 and redis.call('EXISTS', l.D) == 0 then
@@ -184,8 +190,9 @@ local function settle(l, own)
 		l.text = nil
 		return
 	end
-	local text = table.concat({'1 m', l.kind, (l.mixed and '0' or '') .. l.limit, l.held, l.used, l.expires}, ' ')
-	if text ~= l.text then redis.call('SET', l.L, text, 'PXAT', l.expires) end
+	local form = l.mixed and '1 m %s 0%d %d %d %d' or '1 m %s %d %d %d %d'
+	local text = string.format(form, l.kind, l.limit, l.held, l.used, l.expires)
+	if text ~= l.text then redis.call('SET', l.L, text, 'PXAT', string.format('%d', l.expires)) end
 	l.text = text
 end
 
@@ -203,22 +210,23 @@ local function prolong(l, id, px)
 	end
 	redis.call('ZREM', l.D, '') -- a server that is full refuses ZADD as the first write of a script, and only as the first
 	local deadline = ms + px + 1
-	if redis.call('ZADD', l.D, 'CH', deadline, id) == 0 then -- it was prolonged in this millisecond before
+	local text = string.format('%d', deadline)
+	if redis.call('ZADD', l.D, 'CH', text, id) == 0 then -- it was prolonged in this millisecond before
 		redis.call('ZADD', l.D, deadline + 1, id)
-		redis.call('ZADD', l.D, deadline, id)
+		redis.call('ZADD', l.D, text, id)
 	end
 	stay(l, deadline, px)
 end
 
 -- standing says where a claim stands: "h TICKET AHEAD", or "w TICKET AHEAD AGAIN" with how many milliseconds may pass
--- until something runs out.
-local function standing(l, id, ticket)
-	local rank = l.solo and 0 or redis.call('ZRANK', l.O, id)
-	if rank < l.held then return 'h ' .. ticket .. ' ' .. rank end
+-- until something runs out. rank is how many are ahead, if the caller knows.
+local function standing(l, id, ticket, rank)
+	rank = l.solo and 0 or rank or redis.call('ZRANK', l.O, id)
+	if rank < l.held then return string.format('h %s %d', ticket, rank) end
 	local _, deadline = earliest(l)
 	local again = deadline - ms
 	if guarded > 0 then again = math.min(again, guarded) end
-	return 'w ' .. ticket .. ' ' .. rank .. ' ' .. again
+	return string.format('w %s %d %d', ticket, rank, again)
 end
 
 -- show describes a place: "STATE LEFT AGO ID RECORD", with times in milliseconds.

@@ -94,7 +94,7 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 	line := s.keys.line(c.Name)
 	at := s.topology.keysFor(line)
 	keys := append(make([]string, 0, 3), line, at.mark)
-	args := append(make([]string, 0, 6), "", millis(c.TTL+c.Grace), strconv.FormatUint(c.Floor, 10))
+	args := make([]string, 3, 7)
 	how := joinHow(c)
 	if how != "" {
 		args = append(args, how)
@@ -102,7 +102,7 @@ func (s *lines) join(ctx context.Context, c *store.Claim) (store.Status, error) 
 	var answer rediswire.Reply
 	try := s.try(at, true)
 	for try.next(ctx) {
-		args[0] = s.describe(c, at, try.connection)
+		args[0], args[1], args[2] = s.describe(c, at, try.connection)
 		visits, joining := try.connection.visits, time.Now() // later than try.sent, if it had to arrive first
 		if s.guard > 0 || visits != nil {
 			keys = append(keys[:2], at.run)

@@ -15,7 +15,7 @@ import (
 // The recorded costs. They are counts, not times, so that a change which costs more fails on any machine. After one
 // that costs less, lower them.
 const (
-	recordedAllocations = 8    // of Lock and Unlock
+	recordedAllocations = 6    // of Lock and Unlock
 	recordedSwitches    = 0.05 // waits for another goroutine, for each Lock and Unlock; 0 on a machine that is not busy
 	recordedCommands    = 2    // sent to the server for Lock and Unlock
 	// Scripts for a hand-over between processes: a Join that waits, and the Leave that grants it.

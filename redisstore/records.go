@@ -68,13 +68,19 @@ func (e *encoder) about(c *store.Claim) string {
 	return string(text)
 }
 
-// describe returns the argument of join.lua about a claim: "ID REST" (see line.lua).
-func (s *lines) describe(c *store.Claim, at *slotKeys, w *connection) string {
+// describe returns the arguments of join.lua about a claim: "ID REST" (see line.lua), ttl and grace in milliseconds,
+// and the floor. They are parts of one string, so that they cost one allocation.
+func (s *lines) describe(c *store.Claim, at *slotKeys, w *connection) (claim, px, floor string) {
 	about := s.encoder.about(c)
 	var space [512]byte // most claims have less to say
 	b := append(hex.AppendEncode(space[:0], c.ID[:]), ' ')
 	b = append(strconv.AppendInt(b, w.serverMillis(), 10), ' ')
-	return string(appendRest(b, c, at, about))
+	b = appendRest(b, c, at, about)
+	first := len(b)
+	b = strconv.AppendInt(b, ceilMillis(c.TTL+c.Grace), 10)
+	second := len(b)
+	all := string(strconv.AppendUint(b, c.Floor, 10))
+	return all[:first], all[first:second], all[second:]
 }
 
 // said returns the argument of keep.lua about a claim: REST from KIND on.

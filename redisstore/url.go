@@ -3,7 +3,6 @@ package redisstore
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
@@ -129,7 +129,7 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 		if len(at.Hosts) == 0 || strings.Trim(at.Path, "/") != "" {
 			return errors.New("write " + at.Scheme + "://h1:6379,h2:6379,h3:6379; a cluster has no databases")
 		}
-		options.InitAddress = withPorts(at.Hosts, redisPort)
+		options.InitAddress = endpoint.WithPorts(at.Hosts, redisPort)
 	case "sentinel":
 		if err := reachSentinels(at, options); err != nil {
 			return err
@@ -138,7 +138,7 @@ func reach(at store.Location, options *rueidis.ClientOption) (err error) {
 		if db = strings.Trim(at.Path, "/"); len(at.Hosts) != 1 {
 			return fmt.Errorf("a %s store has one host, as in %s://127.0.0.1:6379", name, at.Scheme)
 		}
-		options.InitAddress = withPorts(at.Hosts, redisPort)
+		options.InitAddress = endpoint.WithPorts(at.Hosts, redisPort)
 	}
 	if db == "" {
 		return nil
@@ -156,7 +156,7 @@ func reachSentinels(at store.Location, options *rueidis.ClientOption) error {
 		return errors.New("write " + at.Scheme + "://s1:26379,s2:26379,s3:26379/NAME, " +
 			"with the name of the master at the sentinels")
 	}
-	options.InitAddress = withPorts(at.Hosts, sentinelPort)
+	options.InitAddress = endpoint.WithPorts(at.Hosts, sentinelPort)
 	options.Sentinel = rueidis.SentinelOption{
 		MasterSet: name,
 		TLSConfig: options.TLSConfig,
@@ -184,18 +184,6 @@ func parseReplicas(query url.Values) (r replicaSettings, err error) {
 		}
 	}
 	return r, nil
-}
-
-// withPorts returns the hosts, each with its port.
-func withPorts(hosts []string, port string) []string {
-	addresses := make([]string, len(hosts))
-	for i, host := range hosts {
-		addresses[i] = host
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			addresses[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
-		}
-	}
-	return addresses
 }
 
 // displayName returns the name of a store for messages.

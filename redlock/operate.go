@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -109,7 +110,7 @@ func Trust(ctx context.Context, url, named string, options ...Option) (NodeHealt
 		return NodeHealth{}, err
 	}
 	defer s.Close() //nolint:errcheck // it has none
-	address := withPort(named)
+	address := endpoint.WithPort(named, defaultPort)
 	i := slices.IndexFunc(s.nodes, func(n *node) bool { return n.address == address })
 	if i < 0 {
 		return NodeHealth{}, fmt.Errorf("%s is not one of the nodes in the URL, which are %s", address,

@@ -3,7 +3,6 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
@@ -39,7 +39,7 @@ func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set
 		return options, set, err
 	}
 	for _, host := range at.Hosts {
-		host = withPort(host)
+		host = endpoint.WithPort(host, defaultPort)
 		if slices.Contains(options.InitAddress, host) {
 			return options, set, errors.New("a node is named twice: each must be a server of its own")
 		}
@@ -60,14 +60,6 @@ func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set
 		}
 	}
 	return options, set, nil
-}
-
-// withPort returns a host with its port, or with the default port if it has none.
-func withPort(host string) string {
-	if _, _, err := net.SplitHostPort(host); err != nil {
-		return net.JoinHostPort(strings.Trim(host, "[]"), defaultPort)
-	}
-	return host
 }
 
 // parseSettings returns the settings from those parameters of a URL that are not about the connection. It returns an

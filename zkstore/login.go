@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -44,19 +44,8 @@ func (s *settings) parseLogin(at store.Location) error {
 		return errors.New("password-file names a file, and the URL has a user without a password, as in " +
 			"zk://user@host?password-file=FILE")
 	}
-	s.credentials = passwordFile(file)
+	s.credentials = endpoint.PasswordFile(file)
 	return nil
-}
-
-// passwordFile reads the password anew for each login.
-func passwordFile(path string) Credentials {
-	return func(context.Context) (user, password string, err error) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			err = errors.New("the file of the password cannot be read")
-		}
-		return "", strings.TrimRight(string(text), "\r\n"), err
-	}
 }
 
 // hasUser reports whether clients log in.

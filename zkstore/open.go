@@ -7,8 +7,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"strings"
 	"time"
 	"unicode"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
@@ -95,11 +94,7 @@ func (s *settings) check() error {
 	s.ttl, s.tick = cmp.Or(s.ttl, DefaultTTL), cmp.Or(s.tick, DefaultTick)
 	s.layoutName = cmp.Or(s.layoutName, ownName)
 	s.chroot = strings.TrimSuffix(s.chroot, "/")
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	s.description = fmt.Sprint(sessionqueue.Format, host, " ", os.Getpid())
+	s.description = sessionqueue.Format + endpoint.Process()
 	switch {
 	case s.credentials == nil && (s.user == "") != (s.password == "") || strings.Contains(s.user, ":"):
 		return errors.New("user and password go together, as in zk://user:password@host, and a user has no colon")
@@ -280,12 +275,9 @@ func parse(at store.Location) (*settings, error) {
 	if err := at.Allow(allowed...); err != nil {
 		return nil, err
 	}
-	set := &settings{chroot: at.Path, prefix: at.Prefix, ttl: at.TTL, layoutName: at.Query.Get("layout")}
-	for _, host := range at.Hosts {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "2181")
-		}
-		set.servers = append(set.servers, host)
+	set := &settings{
+		servers: endpoint.WithPorts(at.Hosts, "2181"), chroot: at.Path, prefix: at.Prefix, ttl: at.TTL,
+		layoutName: at.Query.Get("layout"),
 	}
 	if err := set.parseLogin(at); err != nil {
 		return nil, err

@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/zkstore"
 )
 
 // Without a majority nothing is granted, and no call says that another holds the lock. Two of three servers are killed
@@ -47,7 +46,7 @@ func TestNoMajority(t *testing.T) {
 				return err != nil || mode == ""
 			})
 			checkFault(t, testkit.OpenError(t, url), false, "no majority")
-			helpless(t, s, held)
+			testkit.CheckHelpless(t, s, held, "zookeeper at 127.0.0.1:")
 			each(test.mend)
 			for _, node := range ensemble.Nodes {
 				testkit.Must(t, node.AwaitHealthy())
@@ -63,28 +62,6 @@ func TestNoMajority(t *testing.T) {
 	}
 }
 
-// helpless demands that no call of a store without servers does anything, nor takes long.
-func helpless(t *testing.T, s *zkstore.Store, held store.Claim) {
-	t.Helper()
-	calls := testkit.Calls(s, claimOf("unlucky"))
-	calls["Keep of what is held"] = testkit.Calls(s, held)["Keep"]
-	for name, call := range calls {
-		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-		began := time.Now()
-		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			checkFault(t, err, false)
-		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s took %v", name, took)
-		}
-		cancel()
-	}
-	bounded := claimOf("unlucky")
-	bounded.Try, bounded.TTL = true, 200*time.Millisecond
-	_, err := s.Join(t.Context(), bounded)
-	checkFault(t, err, false)
-}
-
 // A server that takes every request and never responds. Calls end with their context or with the claim's ttl, and Close
 // ends too.
 func TestSilentServer(t *testing.T) {
@@ -94,43 +71,13 @@ func TestSilentServer(t *testing.T) {
 	s := openURL(t, "zk://"+way.Addr()+"?tick=200ms&ttl=30s")
 	c := testkit.Held(t, s, testkit.Claim("silent", 200*time.Millisecond))
 	way.Silence(proxy.Down)
-	for name, call := range testkit.Calls(s, c) {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		began := time.Now()
-		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
-		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s took %v", name, took)
-		}
-		cancel()
-	}
-	for _, name := range []string{"Join", "Keep", "Leave"} {
-		began := time.Now()
-		checkFault(t, testkit.Calls(s, c)[name](context.Background()), false)
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
-		}
-	}
-	began := time.Now()
-	s.Close()
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("Close took %v", took)
-	}
+	testkit.CheckSilent(t, s, c, "zookeeper at 127.0.0.1:")
 }
 
 func TestClosedStore(t *testing.T) {
 	t.Parallel()
 	s := openURL(t, "zk://"+servers.ZooKeeper(t).Addr()+shortTicks)
-	held := testkit.Held(t, s, claimOf("held"))
-	for range 2 {
-		testkit.Check(t, s.Close())
-	}
-	for name, call := range testkit.Calls(s, held) {
-		if err := call(t.Context()); !errors.Is(err, store.ErrClosed) {
-			t.Errorf("%s of a store that was closed: %v", name, err)
-		}
-	}
+	testkit.CheckClosed(t, s, testkit.Held(t, s, claimOf("held")))
 }
 
 // Close ends the session, so that what was held is free at once, and nothing is left but what all sessions share.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // This binary is also the program, where a test starts verify or top, or verify its workers.
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "verify" || os.Args[1] == "top") {
 		os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	leaks.Main(m)
+	testkit.Main(m)
 }
 
 // storeOf is the URL of a store in memory that a test has for itself.

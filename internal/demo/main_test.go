@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	_ "github.com/holdfast-go/holdfast/memstore" // for tests within one process
 )
 
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	leaks.Main(m)
+	testkit.Main(m)
 }
 
 // workerCommand runs this binary as a worker. With the race detector it does not linger at its end.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -140,12 +141,8 @@ func reach(ctx context.Context, at store.Location) (f store.Finding) {
 		err error
 	}
 	outcomes := make(chan outcome, len(at.Hosts))
-	addresses := make([]string, len(at.Hosts))
-	for i, host := range at.Hosts {
-		addresses[i] = host
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			addresses[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
-		}
+	addresses := endpoint.WithPorts(at.Hosts, port)
+	for i := range addresses {
 		go func() {
 			dialer := net.Dialer{Timeout: dialWithin}
 			conn, err := dialer.DialContext(ctx, "tcp", addresses[i])

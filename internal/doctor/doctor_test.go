@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/doctor"
-	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -19,7 +18,7 @@ import (
 	_ "github.com/holdfast-go/holdfast/stores"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // A checked is a report with the means to demand things of it.
 type checked struct {

@@ -20,7 +20,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/exporter"
-	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -28,7 +27,7 @@ import (
 	_ "github.com/holdfast-go/holdfast/stores"
 )
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 // follow runs an exporter of the store at a URL until the test ends.
 func follow(t *testing.T, url string, change func(*exporter.Config)) *exporter.Exporter {

@@ -200,6 +200,44 @@ func TestCallersGiveUp(t *testing.T) {
 	}
 }
 
+// TestDeadlineIsSoon: a caller whose deadline is so near that the reader might interrupt it too late returns at its
+// deadline though the server stands still. Its deadline does not affect callers after it, which read by themselves.
+func TestDeadlineIsSoon(t *testing.T) {
+	e := newEcho(t)
+	c := connectEcho(t, e)
+	soon := func() (context.Context, context.CancelFunc) { return context.WithTimeout(t.Context(), tick/2) }
+	for range 3 {
+		ctx, cancel := soon()
+		if err := say(ctx, c, "soon"); err != nil && ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		cancel()
+		if err := say(t.Context(), c, "later"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.switches.Load(); n > 5 { // 0, unless the machine is busy
+		t.Errorf("%d of 6 calls waited for another goroutine", n)
+	}
+
+	e.held.Lock()
+	ctx, cancel := soon()
+	defer cancel()
+	began := time.Now()
+	if err := say(ctx, c, "never"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+	}
+	took := time.Since(began)
+	e.held.Unlock()
+	if took > time.Second {
+		t.Errorf("it took %v to give up", took)
+	}
+	if err := say(t.Context(), c, "after"); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestEndWhileCallerReads: a connection is ended while a caller reads alone. The caller gets the reason.
 func TestEndWhileCallerReads(t *testing.T) {
 	e := newEcho(t)

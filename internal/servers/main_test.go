@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 )
 
 // In a child with this set, the tests are one test that starts the server of this name, says where, and waits to be
@@ -18,7 +18,7 @@ var orphans = map[string]func(testing.TB) *Server{
 	"postgres":     func(t testing.TB) *Server { return Postgres(t).Server }, // as another user, if this one is root
 }
 
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 func TestOrphan(t *testing.T) {
 	start := orphans[os.Getenv(orphanEnv)]

@@ -139,6 +139,76 @@ func Calls(s store.Store, c store.Claim) map[string]func(context.Context) error 
 	}
 }
 
+// CheckHelpless checks that no call of a store whose servers have no majority does anything, nor takes long. held is a
+// claim that it holds. Errors that are not those of a context have these words.
+func CheckHelpless(t testing.TB, s store.Store, held store.Claim, words ...string) {
+	t.Helper()
+	calls := Calls(s, Claim("unlucky", held.TTL))
+	calls["Keep of what is held"] = Calls(s, held)["Keep"]
+	for name, call := range calls {
+		if err := callWithin(t, name, 200*time.Millisecond, call); !errors.Is(err, context.DeadlineExceeded) {
+			CheckFault(t, err, false, words...)
+		}
+	}
+	for _, try := range []bool{false, true} {
+		bounded := Claim("unlucky", 200*time.Millisecond)
+		bounded.Try = try
+		_, err := s.Join(t.Context(), bounded)
+		CheckFault(t, err, false, words...)
+	}
+}
+
+// CheckSilent checks that no call of a store whose server does not respond takes longer than its context, or than the
+// ttl of the claim, and that the error has these words then. It closes the store, which ends too.
+func CheckSilent(t testing.TB, s store.Store, c store.Claim, words ...string) {
+	t.Helper()
+	for name, call := range Calls(s, c) {
+		err := callWithin(t, name, 50*time.Millisecond, call)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want %v", name, err, context.DeadlineExceeded)
+		}
+	}
+	for _, name := range []string{"Join", "Keep", "Leave"} {
+		began := time.Now()
+		CheckFault(t, Calls(s, c)[name](context.Background()), false, words...)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
+		}
+	}
+	began := time.Now()
+	s.Close()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
+
+// callWithin makes a call with a context that ends after limit, checks that it does not take much longer, and returns
+// its error.
+func callWithin(t testing.TB, name string, limit time.Duration, call func(context.Context) error) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	began := time.Now()
+	err := call(ctx)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("%s took %v", name, took)
+	}
+	return err
+}
+
+// CheckClosed closes a store twice, and checks that every call returns store.ErrClosed then.
+func CheckClosed(t testing.TB, s store.Store, held store.Claim) {
+	t.Helper()
+	for range 2 {
+		Check(t, s.Close())
+	}
+	for name, call := range Calls(s, held) {
+		if err := call(t.Context()); !errors.Is(err, store.ErrClosed) {
+			t.Errorf("%s of a store that was closed: %v", name, err)
+		}
+	}
+}
+
 // Nobody returns an address where no server listens.
 func Nobody(t testing.TB) string {
 	t.Helper()

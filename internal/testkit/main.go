@@ -13,7 +13,7 @@ import (
 // Main runs the tests of a package and exits, with an error if goroutines are left. It is for TestMain.
 //
 // Most tests of a store wait for a server or for a ttl. So two of them run in parallel on each processor, unless the
-// command line sets the number.
+// command line sets the number. With more, servers of several nodes starve.
 func Main(m *testing.M) {
 	flag.Parse()
 	said := false

@@ -2,10 +2,10 @@ package verify
 
 import (
 	"errors"
-	"net"
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -45,10 +45,7 @@ type ways []*proxy.Proxy
 
 // newWays starts a proxy for each host.
 func newWays(at store.Location) (w ways, err error) {
-	for _, host := range at.Hosts {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), ports[at.Scheme])
-		}
+	for _, host := range endpoint.WithPorts(at.Hosts, ports[at.Scheme]) {
 		p, err := proxy.Start("tcp", host)
 		if err != nil {
 			return nil, errors.Join(err, w.Close())

@@ -109,7 +109,7 @@ func (h *harness) PlantNewer(name string) error {
 	}
 	_, err := h.db.Exec(`INSERT INTO locks.holdfast_claims (prefix, name, seat, slot, ticket, id, state, kind, units,
 		capacity, deadline, ttl, grace, since, turn, inbox, waits, details, format)
-		VALUES ('', ?, 7, 0, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', 3)`,
+		VALUES ('', ?, 7, 0, 7, 'a new form of id', 'waiting', 'a new kind', 1, 1, 0, 0, 0, 0, 0, '', '', '{}', 4)`,
 		name)
 	return err
 }

@@ -15,9 +15,9 @@ import (
 
 // migrations are scripts like the schema, each from one format to the next: the first from format 1 to 2. The server
 // commits each statement at once, so a script must be repeatable after a failure in its middle. Its last statement must
-// update the format of all slots, which makes older programs refuse the tables from then on. From format 1 to 2 only
+// update the format of all slots, which makes older programs refuse the tables from then on. From format 1 to 3 only
 // procedures have changed, which the schema replaces.
-var migrations = []string{schema}
+var migrations = []string{schema, schema}
 
 // An installer prepares a database for use, over a connection of its own.
 type installer struct {

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	_ "embed" // for the earlier schema
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -15,31 +16,35 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// format1 is the schema of format 1, in which there is no transfer, and a claim never joins with any limit.
-//
-//go:embed testdata/format1.sql
-var format1 string
+// Schemas of earlier formats. In format 1 there is no transfer, and a claim never joins with any limit. In format 2
+// keep takes claims that are not grouped.
+var (
+	//go:embed testdata/format1.sql
+	format1 string
+	//go:embed testdata/format2.sql
+	format2 string
+)
 
-// installFormat1 creates the tables of format 1, and joins a claim as a program of that time does.
-func (h *harness) installFormat1(t testing.TB) (held store.Claim) {
+// installEarlier creates the tables of an earlier format, and joins a claim as a program of that time does.
+func (h *harness) installEarlier(t testing.TB, format int) (held store.Claim) {
 	t.Helper()
 	conn, err := h.db.Conn(t.Context())
 	testkit.Must(t, err)
 	defer conn.Close()
 	_, err = conn.ExecContext(t.Context(), "USE "+database)
 	testkit.Must(t, err)
-	testkit.Must(t, mysql.Install(t.Context(), conn, format1))
+	testkit.Must(t, mysql.Install(t.Context(), conn, []string{format1, format2}[format-1]))
 	held = claim("held")
-	state, problem := h.call1(t, "CALL holdfast_join(1, 0, '', ?, ?, 'lock', 1048576, 1048576, 60000000, 0, FALSE, 0, 0, "+
-		"'', '', '{}')", held.Name, held.ID.String())
+	state, problem := h.callEarlier(t, "CALL holdfast_join(?, 0, '', ?, ?, 'lock', 1048576, 1048576, 60000000, 0, FALSE, "+
+		"0, 0, '', '', '{}')", format, held.Name, held.ID.String())
 	if state != "held" || problem != "" {
-		t.Fatalf("a program of format 1 joins: %q, problem %q", state, problem)
+		t.Fatalf("a program of format %d joins: %q, problem %q", format, state, problem)
 	}
 	return held
 }
 
-// call1 makes a call as a program of format 1 does.
-func (h *harness) call1(t testing.TB, call string, args ...any) (state, problem string) {
+// callEarlier makes a call as a program of an earlier format does.
+func (h *harness) callEarlier(t testing.TB, call string, args ...any) (state, problem string) {
 	t.Helper()
 	var i, ticket, ahead, opens int64
 	var place string
@@ -61,12 +66,23 @@ func (h *harness) bodies(t testing.TB) string {
 	return all.String
 }
 
-// TestMigrateFormat1: clients open tables of format 1 at the same time. What is held stays held, the procedures are as
-// Open creates them, and calls of a program that knows format 1 are refused and change nothing.
-func TestMigrateFormat1(t *testing.T) {
+// TestMigrateEarlier: clients open tables of an earlier format at the same time. What is held stays held, the
+// procedures are as Open creates them, and calls of a program that knows the earlier format are refused and change
+// nothing.
+func TestMigrateEarlier(t *testing.T) {
+	t.Parallel()
+	fresh := newHarness(t)
+	testkit.Must(t, fresh.openOnce())
+	want := fresh.bodies(t)
+	for format := 1; format <= 2; format++ {
+		t.Run(fmt.Sprint("from format ", format), func(t *testing.T) { testMigrateEarlier(t, format, want) })
+	}
+}
+
+func testMigrateEarlier(t *testing.T, format int, bodies string) {
 	t.Parallel()
 	h := newHarness(t)
-	held := h.installFormat1(t)
+	held := h.installEarlier(t, format)
 	const clients = 4
 	done := make(chan error, clients)
 	for range clients {
@@ -75,26 +91,24 @@ func TestMigrateFormat1(t *testing.T) {
 	for range clients {
 		testkit.Check(t, <-done)
 	}
-	fresh := newHarness(t)
-	testkit.Must(t, fresh.openOnce())
-	if got, want := h.bodies(t), fresh.bodies(t); got != want || got == "" {
-		t.Errorf("the procedures are %s, and are created as %s", got, want)
+	if got := h.bodies(t); got != bodies || got == "" {
+		t.Errorf("the procedures are %s, and are created as %s", got, bodies)
 	}
 	id := held.ID.String()
 	for _, c := range []struct {
 		call string
 		args []any
 	}{
-		{"CALL holdfast_join(1, 0, '', ?, 'x', 'lock', 1048576, 1048576, 60000000, 0, FALSE, 0, 0, '', '', '{}')",
+		{"CALL holdfast_join(?, 0, '', ?, 'x', 'lock', 1048576, 1048576, 60000000, 0, FALSE, 0, 0, '', '', '{}')",
 			[]any{"free"}},
-		{`CALL holdfast_keep(1, '', '', JSON_ARRAY(JSON_OBJECT('i', 0, 'slot', 0, 'name', ?, 'id', ?, 'ticket', 0,
+		{`CALL holdfast_keep(?, '', '', JSON_ARRAY(JSON_OBJECT('i', 0, 'slot', 0, 'name', ?, 'id', ?, 'ticket', 0,
 			'units', 1, 'ttl', 1000, 'grace', 0, 'turn', 0, 'waits', '', 'owner', 0)), '["{}"]')`,
 			[]any{held.Name, id}},
-		{"CALL holdfast_leave(1, 0, '', ?, ?, 0, 60000000)", []any{held.Name, id}},
-		{"CALL holdfast_tend(1, 0, '', ?)", []any{held.Name}},
+		{"CALL holdfast_leave(?, 0, '', ?, ?, 0, 60000000)", []any{held.Name, id}},
+		{"CALL holdfast_tend(?, 0, '', ?)", []any{held.Name}},
 	} {
-		if _, problem := h.call1(t, c.call, c.args...); problem != "format" {
-			t.Errorf("%.20s of a program of format 1: problem %q", c.call, problem)
+		if _, problem := h.callEarlier(t, c.call, append([]any{format}, c.args...)...); problem != "format" {
+			t.Errorf("%.20s of a program of format %d: problem %q", c.call, format, problem)
 		}
 	}
 	s := h.open(t)
@@ -111,7 +125,7 @@ func TestMigrateFormat1(t *testing.T) {
 func TestMigrationByHand(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
-	held := h.installFormat1(t)
+	held := h.installEarlier(t, 1)
 	h.exec(t, "CREATE USER 'app'@'%'")
 	run := func(script string) {
 		t.Helper()

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
@@ -64,17 +64,6 @@ type Credentials func(ctx context.Context) (user, password string, err error)
 // passwords that change.
 func WithCredentials(get Credentials) Option { return func(s *settings) { s.credentials = get } }
 
-// passwordFile returns Credentials that read the password from a file, for each connection again.
-func passwordFile(path string) Credentials {
-	return func(context.Context) (user, password string, err error) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			err = errors.New("the password file cannot be read")
-		}
-		return "", strings.TrimRight(string(text), "\r\n"), err
-	}
-}
-
 // settingsOf returns the settings that the options make.
 func settingsOf(options []Option) (s settings) {
 	for _, o := range options {
@@ -109,7 +98,7 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	}
 	options := []Option{WithPrefix(at.Prefix)}
 	if file := at.Query.Get("password-file"); file != "" {
-		options = append(options, WithCredentials(passwordFile(file)))
+		options = append(options, WithCredentials(endpoint.PasswordFile(file)))
 	}
 	s := settingsOf(append(options, more...))
 	c, err := connectorOf(at, &s)
@@ -148,7 +137,7 @@ func newFrame(name string) *frame.Frame {
 // open prepares the database for use and returns the store.
 func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store, error) {
 	e.Dialect = routines.Dialect{
-		Text: text, Format: format, Prepare: e.Owned, Unsent: true,
+		Text: text, Format: format, Prepare: e.Owned, Grouped: true, Unsent: true,
 		RolledBack: isRolledBack, Demoted: isDemoted, Stuck: isStuck,
 	}
 	e.Prefix = s.prefix
@@ -200,20 +189,13 @@ func connectorOf(at store.Location, s *settings) (*connector, error) {
 		config := base.Clone()
 		config.Addr = host
 		if config.Net != "unix" {
-			config.Net, config.Addr = "tcp", withPort(host)
+			config.Net, config.Addr = "tcp", endpoint.WithPort(host, "3306")
 		}
 		hosts[i] = config.Addr
 		c.servers = append(c.servers, config)
 	}
 	c.name = "mysql at " + strings.Join(hosts, ",") + "/" + base.DBName
 	return c, nil
-}
-
-func withPort(host string) string {
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host
-	}
-	return net.JoinHostPort(strings.Trim(host, "[]"), "3306")
 }
 
 // setTLS configures TLS by the parameters of the URL. The default is preferred, as in other clients: TLS if the server

@@ -1,4 +1,4 @@
--- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 2. Run it in the database that is to keep
+-- The tables and procedures of Holdfast in a MySQL or MariaDB database, format 3. Run it in the database that is to keep
 -- the locks, with the mysql or mariadb client. It may be run again, but not while clients are running: the procedures
 -- are missing for a moment. It also migrates tables of an earlier format; programs that know only an earlier one refuse
 -- them from then on. Claims in them stay held. Privileges on the procedures have to be granted again.
@@ -260,50 +260,57 @@ joining: BEGIN
 	END;
 END //
 
--- keep takes claims as a JSON array of objects with i, slot, name, id, units, ticket, ttl, grace, turn, waits, and the
--- index of their owner among the owners, a JSON array of texts. A claim is searched for at the two seats that its ticket
--- can have.
+-- keep takes claims as a JSON array of groups. A group has what its claims have in common: units, ttl, grace, turn,
+-- waits and owner, a text; and claims, an array of arrays of i, name, id and ticket. p_slots is a JSON array of the slot
+-- of each claim. A claim is searched for at the two seats that its ticket can have. If the index in the result is -1, all
+-- claims are held, with the tickets of the request.
+--
+-- A program of format 1 or 2 passes an array of claims with i, and their owners.
 DROP PROCEDURE IF EXISTS holdfast_keep //
 CREATE PROCEDURE holdfast_keep(p_format INT, p_prefix VARBINARY(512), p_inbox VARBINARY(64), p_claims LONGBLOB,
-	p_owners LONGBLOB)
+	p_slots LONGBLOB)
 	MODIFIES SQL DATA SQL SECURITY INVOKER
 keeping: BEGIN
 	DECLARE v_claims JSON DEFAULT CONVERT(p_claims USING utf8mb4);
-	DECLARE v_owners JSON DEFAULT CONVERT(p_owners USING utf8mb4);
-	DECLARE v_owner MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin -- most claims have this owner
-		DEFAULT JSON_UNQUOTE(JSON_EXTRACT(v_owners, '$[0]'));
+	DECLARE v_slots JSON DEFAULT CONVERT(p_slots USING utf8mb4);
 	DECLARE v_newer LONGTEXT CHARACTER SET ascii COLLATE ascii_bin DEFAULT ''; -- names in hexadecimal, with commas
 	DECLARE v_now, v_seat, v_ticket, v_used, v_earliest BIGINT;
-	DECLARE v_format, v_missing, v_index, v_units, v_total, v_held, v_capacity, v_newest INT;
+	DECLARE v_format, v_missing, v_group, v_index, v_units, v_total, v_held, v_capacity, v_newest INT;
 	DECLARE v_name VARBINARY(512);
 	DECLARE v_id VARBINARY(64);
 	DECLARE v_kind VARBINARY(16);
 	DECLARE v_present BOOLEAN;
 	DECLARE v_end BOOLEAN DEFAULT FALSE;
-	DECLARE unknown CURSOR FOR SELECT r.n - 1, CAST(r.name AS BINARY), CAST(r.id AS BINARY)
-		FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (n FOR ORDINALITY, name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
-			id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', ticket BIGINT PATH '$.ticket')) r WHERE r.ticket = 0;
+	DECLARE unknown CURSOR FOR SELECT r.g - 1, r.n - 1, CAST(r.name AS BINARY), CAST(r.id AS BINARY)
+		FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (g FOR ORDINALITY, NESTED PATH '$.claims[*]' COLUMNS (n FOR ORDINALITY,
+			name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]', id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+			ticket BIGINT PATH '$[3]'))) r WHERE r.ticket = 0;
 	DECLARE untidy CURSOR FOR SELECT DISTINCT c.name
-		FROM (SELECT DISTINCT CAST(j.name AS BINARY) AS name FROM JSON_TABLE(v_claims, '$[*]'
-			COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name')) j) r
+		FROM (SELECT DISTINCT CAST(j.name AS BINARY) AS name FROM JSON_TABLE(v_claims, '$[*].claims[*]'
+			COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]')) j) r
 		STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = r.name
 		WHERE c.deadline <= v_now OR c.format > p_format OR c.deadline - c.ttl - c.grace > v_now;
 	DECLARE shrunk CURSOR FOR SELECT c.name, c.seat, r.units
-		FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
-			id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', units INT PATH '$.units', ticket BIGINT PATH '$.ticket')) r
+		FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (units INT PATH '$.units', NESTED PATH '$.claims[*]' COLUMNS (
+			name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]', id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+			ticket BIGINT PATH '$[3]'))) r
 		STRAIGHT_JOIN JSON_TABLE('[0, 1]', '$[*]' COLUMNS (one INT PATH '$')) k
 		STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY)
 			AND c.seat = r.ticket * k.one AND c.id = r.id
 		WHERE c.units > r.units AND NOT FIND_IN_SET(HEX(c.name), v_newer);
 	DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_end = TRUE;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK AND NO CHAIN NO RELEASE; RESIGNAL; END;
-	IF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- users with special privileges could still write
+	IF p_format < 3 THEN
+		SELECT r.i, '' AS state, 0 AS ticket, -1 AS ahead, 0 AS opens, 'format' AS problem, '' AS place
+			FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (i INT PATH '$.i')) r;
+		LEAVE keeping;
+	ELSEIF CAST(@@global.read_only AS CHAR) NOT IN ('0', 'OFF') THEN -- users with special privileges could still write
 		SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'the server is read-only';
 	END IF;
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
 	SELECT MAX(s.format), COUNT(*) - COUNT(s.slot) INTO v_format, v_missing -- in order of slots, to avoid deadlocks
-		FROM (SELECT DISTINCT j.slot FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (slot INT PATH '$.slot')) j
+		FROM (SELECT DISTINCT j.slot FROM JSON_TABLE(v_slots, '$[*]' COLUMNS (slot INT PATH '$')) j
 			ORDER BY j.slot LIMIT 1000) r
 		LEFT JOIN holdfast_slots s ON s.slot = r.slot FOR UPDATE;
 	IF v_missing > 0 THEN
@@ -312,22 +319,21 @@ keeping: BEGIN
 	SET v_now = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
 	IF v_format <= p_format THEN
 		-- Most leases are exclusive, and no claim waits for them. If this is true of all, this statement is enough.
-		UPDATE JSON_TABLE(v_claims, '$[*]' COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
-				id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', units INT PATH '$.units', ticket BIGINT PATH '$.ticket',
-				ttl BIGINT PATH '$.ttl', grace BIGINT PATH '$.grace', turn INT PATH '$.turn',
-				waits MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$.waits', owner INT PATH '$.owner')) r
+		UPDATE JSON_TABLE(v_claims, '$[*]' COLUMNS (units INT PATH '$.units', ttl BIGINT PATH '$.ttl',
+				grace BIGINT PATH '$.grace', turn INT PATH '$.turn', waits MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$.waits',
+				owner MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$.owner', NESTED PATH '$.claims[*]' COLUMNS (
+				name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]', id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+				ticket BIGINT PATH '$[3]'))) r
 			STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY) AND c.seat = 0
 				AND c.id = r.id AND c.ticket = r.ticket
 			LEFT JOIN holdfast_claims o ON o.prefix = p_prefix AND o.name = c.name AND o.seat > 0
 			SET c.deadline = v_now + r.ttl + r.grace, c.ttl = r.ttl, c.grace = r.grace, c.turn = r.turn, c.inbox = p_inbox,
-				c.waits = r.waits,
-				c.details = IF(r.owner = 0, v_owner, JSON_UNQUOTE(JSON_EXTRACT(v_owners, CONCAT('$[', r.owner, ']'))))
+				c.waits = r.waits, c.details = r.owner
 			WHERE o.seat IS NULL AND c.units <= r.units AND c.format <= p_format AND c.deadline > v_now
 				AND c.deadline - c.ttl - c.grace <= v_now;
-		IF ROW_COUNT() = JSON_LENGTH(v_claims) THEN
+		IF ROW_COUNT() = JSON_LENGTH(v_slots) THEN
 			COMMIT AND NO CHAIN NO RELEASE;
-			SELECT r.i, 'held' AS state, r.ticket, -1 AS ahead, 0 AS opens, '' AS problem, '' AS place
-				FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (i INT PATH '$.i', ticket BIGINT PATH '$.ticket')) r;
+			SELECT -1 AS i, 'held' AS state, 0 AS ticket, -1 AS ahead, 0 AS opens, '' AS problem, '' AS place;
 			LEAVE keeping;
 		END IF;
 		OPEN untidy;
@@ -347,13 +353,13 @@ keeping: BEGIN
 		SET v_end = FALSE;
 		OPEN unknown;
 		finding: LOOP
-			FETCH unknown INTO v_index, v_name, v_id;
+			FETCH unknown INTO v_group, v_index, v_name, v_id;
 			IF v_end THEN
 				LEAVE finding;
 			END IF;
 			SELECT COALESCE(MAX(c.ticket), 0) INTO v_ticket FROM holdfast_claims c
 				WHERE c.prefix = p_prefix AND c.name = v_name AND c.id = v_id;
-			SET v_claims = JSON_SET(v_claims, CONCAT('$[', v_index, '].ticket'), v_ticket);
+			SET v_claims = JSON_SET(v_claims, CONCAT('$[', v_group, '].claims[', v_index, '][3]'), v_ticket);
 		END LOOP;
 		CLOSE unknown;
 		SET v_end = FALSE;
@@ -370,16 +376,16 @@ keeping: BEGIN
 			SET v_end = FALSE;
 		END LOOP;
 		CLOSE shrunk;
-		UPDATE JSON_TABLE(v_claims, '$[*]' COLUMNS (name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
-				id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', ticket BIGINT PATH '$.ticket', ttl BIGINT PATH '$.ttl',
-				grace BIGINT PATH '$.grace', turn INT PATH '$.turn',
-				waits MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$.waits', owner INT PATH '$.owner')) r
+		UPDATE JSON_TABLE(v_claims, '$[*]' COLUMNS (ttl BIGINT PATH '$.ttl', grace BIGINT PATH '$.grace',
+				turn INT PATH '$.turn', waits MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$.waits',
+				owner MEDIUMTEXT CHARACTER SET utf8mb4 PATH '$.owner', NESTED PATH '$.claims[*]' COLUMNS (
+				name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]', id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+				ticket BIGINT PATH '$[3]'))) r
 			STRAIGHT_JOIN JSON_TABLE('[0, 1]', '$[*]' COLUMNS (one INT PATH '$')) k
 			STRAIGHT_JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY)
 				AND c.seat = r.ticket * k.one AND c.id = r.id
 			SET c.deadline = v_now + r.ttl + r.grace, c.ttl = r.ttl, c.grace = r.grace, c.turn = r.turn, c.inbox = p_inbox,
-				c.waits = r.waits,
-				c.details = IF(r.owner = 0, v_owner, JSON_UNQUOTE(JSON_EXTRACT(v_owners, CONCAT('$[', r.owner, ']'))))
+				c.waits = r.waits, c.details = r.owner
 			WHERE NOT FIND_IN_SET(HEX(c.name), v_newer);
 	END IF;
 	COMMIT AND NO CHAIN NO RELEASE;
@@ -388,8 +394,9 @@ keeping: BEGIN
 				WHERE o.prefix = c.prefix AND o.name = c.name AND o.seat < c.seat) ELSE 0 END AS opens,
 			CASE WHEN v_format > p_format OR FIND_IN_SET(HEX(r.name), v_newer) THEN 'format' ELSE '' END AS problem,
 			'' AS place
-		FROM JSON_TABLE(v_claims, '$[*]' COLUMNS (i INT PATH '$.i', name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$.name',
-			id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$.id', ticket BIGINT PATH '$.ticket')) r
+		FROM JSON_TABLE(v_claims, '$[*].claims[*]' COLUMNS (i INT PATH '$[0]',
+			name VARCHAR(512) CHARACTER SET utf8mb4 PATH '$[1]', id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[2]',
+			ticket BIGINT PATH '$[3]')) r
 		LEFT JOIN holdfast_claims h ON h.prefix = p_prefix AND h.name = CAST(r.name AS BINARY) AND h.seat = 0
 			AND h.id = r.id
 		LEFT JOIN holdfast_claims c ON c.prefix = p_prefix AND c.name = CAST(r.name AS BINARY) AND c.seat = r.ticket
@@ -613,8 +620,8 @@ INSERT INTO holdfast_meta (identity) VALUES (UUID()) ON DUPLICATE KEY UPDATE one
 -- refuse it from then on.
 INSERT IGNORE INTO holdfast_slots (slot, mark, format)
 	WITH RECURSIVE numbers (slot) AS (SELECT 0 UNION ALL SELECT slot + 1 FROM numbers WHERE slot < 255)
-	SELECT slot, 0, 2 FROM numbers //
+	SELECT slot, 0, 3 FROM numbers //
 
-UPDATE holdfast_slots SET format = 2 WHERE format < 2 //
+UPDATE holdfast_slots SET format = 3 WHERE format < 3 //
 
 DELIMITER ;

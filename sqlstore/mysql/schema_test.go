@@ -44,12 +44,12 @@ func TestMigration(t *testing.T) {
 	h := newHarness(t)
 	testkit.Must(t, h.openOnce())
 	step := "\nDELIMITER //\nALTER TABLE holdfast_meta ADD COLUMN note INT //\n" +
-		"UPDATE holdfast_slots SET format = 3 //\nDELIMITER ;\n"
+		"UPDATE holdfast_slots SET format = 4 //\nDELIMITER ;\n"
 	const clients = 4
 	done := make(chan error, clients)
 	for range clients {
 		db := h.pool(t, "")
-		go func() { done <- mysql.Prepare(t.Context(), db, 3, step) }()
+		go func() { done <- mysql.Prepare(t.Context(), db, 4, step) }()
 	}
 	for range clients {
 		testkit.Check(t, <-done)
@@ -58,7 +58,7 @@ func TestMigration(t *testing.T) {
 	if err := h.openOnce(); !errors.Is(err, store.ErrFormat) {
 		t.Errorf("Open: %v", err)
 	}
-	if err := mysql.Prepare(t.Context(), h.pool(t, ""), 5, step); err == nil {
+	if err := mysql.Prepare(t.Context(), h.pool(t, ""), 6, step); err == nil {
 		t.Error("a step is missing, and nobody cares")
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // format is the version of the tables and procedures that this program knows.
-const format = 2
+const format = 3
 
 //go:embed schema.sql
 var schema string

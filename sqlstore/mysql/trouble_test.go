@@ -281,7 +281,7 @@ func TestNewerTables(t *testing.T) {
 	h := newHarness(t)
 	s := h.open(t)
 	held := testkit.Held(t, s, claim("held"))
-	h.exec(t, "UPDATE holdfast_slots SET format = 3")
+	h.exec(t, "UPDATE holdfast_slots SET format = 4")
 	if err := h.openOnce(); !errors.Is(err, store.ErrFormat) {
 		t.Errorf("Open: %v", err)
 	}

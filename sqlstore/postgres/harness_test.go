@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// TestMain runs no more tests in parallel than there are processors: each connection is a process of its own.
 func TestMain(m *testing.M) { leaks.Main(m) }
 
 func TestStore(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
 	"github.com/holdfast-go/holdfast/store"
@@ -97,24 +97,13 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 		options = append(options, WithListener(at.Query.Get("listen")))
 	}
 	if file := at.Query.Get("password-file"); file != "" {
-		options = append(options, WithCredentials(passwordFile(file)))
+		options = append(options, WithCredentials(endpoint.PasswordFile(file)))
 	}
 	config, err := configOf(at)
 	if err != nil {
 		return nil, err
 	}
 	return open(ctx, config, append(options, more...))
-}
-
-// passwordFile returns Credentials that read the password from a file, for each connection again.
-func passwordFile(path string) Credentials {
-	return func(context.Context) (user, password string, err error) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			err = errors.New("the password file cannot be read")
-		}
-		return "", strings.TrimRight(string(text), "\r\n"), err
-	}
 }
 
 // configOf returns the configuration for a URL. Its errors contain nothing of the URL.

@@ -112,8 +112,22 @@ type claimRequest struct {
 
 // Keep implements sqlstore.Engine.
 func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result, error) {
+	a, encode := e.newResults(len(cs)), e.encodeEach
+	if e.Grouped {
+		a.kept, encode = cs, e.encodeGroups
+	}
+	claims, rest, err := encode(cs)
+	if err != nil {
+		return nil, err
+	}
+	err = a.check(e.query(ctx, e.Text.Keep, []any{e.Format, e.Prefix, e.inbox(), claims, rest}, a.begin, a.scan))
+	return a.list, err
+}
+
+// encodeEach returns claims in JSON, and their owners, of which most claims have the same.
+func (e *Engine) encodeEach(cs []store.Claim) (claims, owners string, err error) {
 	request := make([]claimRequest, len(cs))
-	owners := []string{}
+	texts := []string{}
 	indexes := map[*store.Owner]int{}
 	for i := range cs {
 		c := &cs[i]
@@ -121,32 +135,83 @@ func (e *Engine) Keep(ctx context.Context, cs []store.Claim) ([]sqlstore.Result,
 		if !known {
 			details, err := json.Marshal(c.Owner)
 			if err != nil {
-				return nil, err
+				return "", "", err
 			}
-			index = len(owners)
+			index = len(texts)
 			indexes[c.Owner] = index
-			owners = append(owners, string(details))
+			texts = append(texts, string(details))
 		}
 		waits, err := waitsOf(c)
 		if err != nil {
-			return nil, err
+			return "", "", err
 		}
 		request[i] = claimRequest{
 			I: i, Slot: slotOf(e.Prefix, c.Name), Name: c.Name, ID: c.ID.String(), Ticket: c.Ticket, Units: c.Units,
 			TTL: c.TTL.Microseconds(), Grace: c.Grace.Microseconds(), Turn: c.Turn, Waits: waits, Owner: index,
 		}
 	}
-	claims, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
+	return marshalBoth(request, texts)
+}
+
+// A common is what the claims of a group have in common, in JSON.
+type common struct {
+	Units int32  `json:"units"`
+	TTL   int64  `json:"ttl"`
+	Grace int64  `json:"grace"`
+	Turn  uint8  `json:"turn"`
+	Waits string `json:"waits"`
+	Owner string `json:"owner"`
+}
+
+// A group is claims in a request of Keep, in JSON.
+type group struct {
+	common
+	Claims [][4]any `json:"claims"` // index, name, ID and ticket
+}
+
+// encodeGroups returns claims in JSON, grouped by what they have in common, which is mostly all but their names, and
+// the slot of each.
+func (e *Engine) encodeGroups(cs []store.Claim) (claims, slots string, err error) {
+	groups := []*group{}
+	known := map[common]*group{}
+	owners := map[*store.Owner]string{}
+	numbers := make([]int, len(cs))
+	for i := range cs {
+		c := &cs[i]
+		if _, ok := owners[c.Owner]; !ok {
+			details, err := json.Marshal(c.Owner)
+			if err != nil {
+				return "", "", err
+			}
+			owners[c.Owner] = string(details)
+		}
+		waits, err := waitsOf(c)
+		if err != nil {
+			return "", "", err
+		}
+		key := common{
+			Units: c.Units, TTL: c.TTL.Microseconds(), Grace: c.Grace.Microseconds(), Turn: c.Turn, Waits: waits,
+			Owner: owners[c.Owner],
+		}
+		g := known[key]
+		if g == nil {
+			g = &group{common: key}
+			known[key] = g
+			groups = append(groups, g)
+		}
+		g.Claims = append(g.Claims, [4]any{i, c.Name, c.ID.String(), c.Ticket})
+		numbers[i] = slotOf(e.Prefix, c.Name)
 	}
-	list, err := json.Marshal(owners)
+	return marshalBoth(groups, numbers)
+}
+
+func marshalBoth(a, b any) (string, string, error) {
+	first, err := json.Marshal(a)
 	if err != nil {
-		return nil, err
+		return "", "", err
 	}
-	answers, _, err := e.queryAll(ctx, len(cs), e.Text.Keep, e.Format, e.Prefix, e.inbox(), string(claims),
-		string(list))
-	return answers, err
+	second, err := json.Marshal(b)
+	return string(first), string(second), err
 }
 
 // waitsOf returns the JSON of what the owner of a claim waits for, or "".
@@ -283,6 +348,7 @@ func (e *Engine) queryAll(ctx context.Context, n int, text string,
 // results collects the results of one call, as they arrive.
 type results struct {
 	engine  *Engine
+	kept    []store.Claim // those of the request if one result may stand for all of them, or nil
 	list    []sqlstore.Result
 	arrived []bool
 	untidy  []int // the indexes of claims whose queues need to be tidied
@@ -304,6 +370,9 @@ func (a *results) scan(rows *sql.Rows) error {
 	if err := rows.Scan(&i, &state, &answer.Ticket, &answer.Ahead, &opens, &problem, &blocker); err != nil {
 		return err
 	}
+	if i == -1 && a.kept != nil && state == store.Held.String() && problem == "" {
+		return a.allHeld()
+	}
 	if i < 0 || i >= len(a.list) || a.arrived[i] {
 		return fmt.Errorf("the database returned an unexpected or second result for claim %d of %d", i, len(a.list))
 	}
@@ -318,6 +387,18 @@ func (a *results) scan(rows *sql.Rows) error {
 	err := a.engine.complete(&answer, problem, blocker)
 	a.list[i] = answer
 	return err
+}
+
+// allHeld is the result that all claims are held, with the tickets that their client knows.
+func (a *results) allHeld() error {
+	for i := range a.kept {
+		if a.arrived[i] || a.kept[i].Ticket == 0 {
+			return fmt.Errorf("the database returned that all claims are held, and does not know claim %d", i)
+		}
+		a.arrived[i] = true
+		a.list[i] = sqlstore.Result{State: store.Held, Ticket: a.kept[i].Ticket, Ahead: -1}
+	}
+	return nil
 }
 
 // check returns the error of the call, or an error that names the claim whose result is missing.

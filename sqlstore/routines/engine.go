@@ -62,6 +62,7 @@ type Dialect struct {
 	Format  int
 	Prepare bool  // each connection prepares each call once; only for a pool that is used by nothing else
 	Leading []any // arguments that the driver needs before all others
+	Grouped bool  // Keep takes claims in groups, and their slots; otherwise claims, and their owners
 	Unsent  bool  // the driver returns driver.ErrBadConn for a query only if it has sent nothing
 
 	// RolledBack reports whether the server rolled a call back because of other calls: a deadlock, a serialisation

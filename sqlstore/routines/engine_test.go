@@ -357,14 +357,50 @@ func TestWrongAnswers(t *testing.T) {
 		"unknown problem":  {answerFor(0, "held"), {int64(1), "", int64(0), int64(0), int64(0), "moon", ""}},
 		"unreadable place": {answerFor(0, "held"), {int64(1), "", int64(0), int64(0), int64(0), "", "{"}},
 		"unknown state":    {answerFor(0, "held"), answerFor(1, "moon")},
+		"all, and one":     {answerFor(-1, "held"), answerFor(1, "held")},
+		"one, and all":     {answerFor(1, "held"), answerFor(-1, "held")},
+		"all wait":         {answerFor(-1, "waiting")},
+		"all gone":         {answerFor(-1, "")},
+		"all, and not":     {{int64(-1), "held", int64(0), int64(0), int64(0), "format", ""}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			e := open(t, &database{answer: func(int, int, string) ([]row, error) { return answers, nil }})
-			if got, err := e.Keep(t.Context(), []store.Claim{claim(1), claim(2)}); err == nil {
-				t.Errorf("%s: %+v", name, got)
-			}
-		})
+		for _, grouped := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				e := open(t, &database{answer: func(int, int, string) ([]row, error) { return answers, nil }})
+				e.Grouped = grouped
+				known := []store.Claim{claim(1), claim(2)}
+				known[0].Ticket, known[1].Ticket = 5, 6
+				if got, err := e.Keep(t.Context(), known); err == nil {
+					t.Errorf("%s: %+v", name, got)
+				}
+			})
+		}
 	}
+}
+
+// TestAllHeld: one result says that all claims are held. It is believed where the database may say so, of claims whose
+// tickets are known.
+func TestAllHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, &database{answer: func(int, int, string) ([]row, error) {
+			return []row{answerFor(-1, "held")}, nil
+		}})
+		cs := []store.Claim{claim(1), claim(2)}
+		cs[0].Ticket, cs[1].Ticket = 5, 6
+		if got, err := e.Keep(t.Context(), cs); err == nil {
+			t.Errorf("claims that are not grouped: %+v", got)
+		}
+		e.Grouped = true
+		got, err := e.Keep(t.Context(), cs)
+		for i := range cs {
+			if err != nil || got[i].State != store.Held || got[i].Ticket != cs[i].Ticket || got[i].Err != nil {
+				t.Fatalf("%+v, %v", got, err)
+			}
+		}
+		cs[1].Ticket = 0
+		if got, err := e.Keep(t.Context(), cs); err == nil {
+			t.Errorf("a ticket is not known: %+v", got)
+		}
+	})
 }
 
 // TestAnswersInAnyOrder: the rows of a database have no order.

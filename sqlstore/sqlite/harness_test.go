@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leaks"
+	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if runChild() {
 		return
 	}
-	leaks.Main(m)
+	testkit.Main(m)
 }
 
 func check(t testing.TB, err error) {

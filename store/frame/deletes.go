@@ -75,11 +75,23 @@ func (d *Deletes[H]) Now(ctx context.Context, p Position[H]) error {
 	}
 	d.Later(p)
 	for {
-		err := d.rounds.Request().Await(ctx)
+		err := d.round(ctx, p)
 		if !errors.Is(err, errDeleteLimit) || ctx.Err() != nil {
 			return err
 		}
 	}
+}
+
+// round waits for a round that begins now. It returns the error of the round, or that of ctx, unless the claim was
+// deleted: then the error is about other claims.
+func (d *Deletes[H]) round(ctx context.Context, p Position[H]) error {
+	err := d.rounds.Request().Await(ctx)
+	d.Sessions.Mutex.Lock()
+	defer d.Sessions.Mutex.Unlock()
+	if _, pending := d.pending[p.ID]; !pending && d.Sessions.Is(p.Session) {
+		return nil
+	}
+	return err
 }
 
 // GiveUp ends a claim whose Join failed with err, or was refused if err is nil. It returns the error for the caller of
@@ -141,12 +153,12 @@ func (d *Deletes[H]) Retry() { d.rounds.Request() }
 // deleted it, or the error of ctx.
 func (d *Deletes[H]) Await(ctx context.Context, id store.ID) error {
 	d.Sessions.Mutex.Lock()
-	_, pending := d.pending[id]
+	p, pending := d.pending[id]
 	d.Sessions.Mutex.Unlock()
 	if !pending {
 		return nil
 	}
-	return d.rounds.Request().Await(ctx)
+	return d.round(ctx, p)
 }
 
 // errDeleteLimit is the error of a round of deletes that took longer than Limit. It is not about the contexts of its

@@ -94,6 +94,33 @@ func TestDeleteThatFails(t *testing.T) {
 	})
 }
 
+// TestDeleteOfAnotherFails: a claim that was deleted is, also if another could not be deleted in the same round.
+func TestDeleteOfAnotherFails(t *testing.T) {
+	withDeletes(t, func(t *deletesTest) {
+		stuck, p := t.claim(1, true), t.claim(2, true)
+		refused := errors.New("refused")
+		t.Delete = func(_ context.Context, all []frame.Position[int]) error {
+			for _, p := range all {
+				if p.ID != stuck.ID {
+					t.Done(p)
+				}
+			}
+			return refused
+		}
+		if err := t.Now(t.Context(), stuck); !errors.Is(err, refused) {
+			t.Errorf("Now: %v", err)
+		}
+		if err := t.Now(t.Context(), p); err != nil {
+			t.Errorf("Now of the other: %v", err)
+		}
+		t.Later(p)
+		if err := t.Await(t.Context(), p.ID); err != nil {
+			t.Errorf("Await of the other: %v", err)
+		}
+		t.check(2, 0, stuck, true)
+	})
+}
+
 // TestDeletesTogether: claims that may still land are deleted together, by those who give them up at the same time.
 func TestDeletesTogether(t *testing.T) {
 	withDeletes(t, func(t *deletesTest) {

@@ -57,17 +57,26 @@ func (s *Store[S]) leaving(left *store.Claim) (p frame.Position[S], known bool) 
 	return c.Position, true
 }
 
-// delete deletes the nodes of claims of one session. If the session has ended, they ended with it.
-func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) (err error) {
+// delete deletes the nodes of claims of one session.
+func (s *Store[S]) delete(ctx context.Context, all []frame.Position[S]) error {
+	return DeleteAll(ctx, s.Server, s.Sessions, all, s.deleteNodes)
+}
+
+// DeleteAll calls one for each of these claims of one session, after it has made requests in flight void if a claim is
+// Unsure. If the session has ended, the claims ended with it. It is for [frame.DeletesConfig].
+func DeleteAll[S comparable](
+	ctx context.Context, server Server[S], sessions *frame.Sessions[S], all []frame.Position[S],
+	one func(context.Context, frame.Position[S]) error,
+) (err error) {
 	ses := all[0].Session
 	if slices.ContainsFunc(all, func(p frame.Position[S]) bool { return p.Unsure }) {
-		err = s.Server.Void(ctx, ses.Handle)
+		err = server.Void(ctx, ses.Handle)
 	}
 	if err == nil {
-		err = Each(all, func(p frame.Position[S]) error { return s.deleteNodes(ctx, p) })
+		err = Each(all, func(p frame.Position[S]) error { return one(ctx, p) })
 	}
 	if errors.Is(err, ErrOver) {
-		s.Sessions.Over(ses)
+		sessions.Over(ses)
 		return nil
 	}
 	return err

@@ -131,7 +131,7 @@ func earlierIDIsGone(t *trial) {
 func attachTakesOver(t *trial) {
 	holder, _ := t.rivals()
 	holder.join(store.Held)
-	as := holder.detached(t.spell())
+	as := holder.detached(t.ttl)
 	heir := as.heir(t.open())
 	status := heir.attach(as, store.Held)
 	if status.Ticket != holder.claim.Ticket {
@@ -141,7 +141,7 @@ func attachTakesOver(t *trial) {
 		t.errorf("attached with a ttl of %v, until %v after the request was sent", t.ttl, status.Until.Sub(heir.sent))
 	}
 	holder.link.Kill()
-	keepFor(t.expiry(t.spell()), heir)
+	keepFor(t.expiry(t.ttl), heir) // neither that time nor the end of its client matters any more
 	rival := heir.rival()
 	rival.try(store.Gone)
 	heir.leave()

@@ -1,6 +1,9 @@
 package storetest
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // A Verdict is the result of one case.
 type Verdict struct {
@@ -28,4 +31,9 @@ func Judge(t *testing.T, newHarness func(t testing.TB) Harness) []Verdict {
 		}
 	}
 	return verdicts
+}
+
+// StartProbe starts a probe of the harness's server, and returns its observe.
+func StartProbe(t testing.TB, h Harness) (observe func() (end func() time.Duration)) {
+	return startProbe(t, h).observe
 }

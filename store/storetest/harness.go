@@ -36,12 +36,6 @@ type Harness interface {
 	PlantNewer(name string) error
 }
 
-// A Restless harness has several servers, each of which may stall while the machine runs.
-type Restless interface {
-	// Unrest returns how often a stall was detected so far, for instance by an unexpected election.
-	Unrest() int
-}
-
 // A LooseWaker is a harness of a store on which a release may wake claims that do not fit yet. The case that forbids
 // this is skipped for it.
 type LooseWaker interface {

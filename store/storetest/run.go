@@ -67,6 +67,7 @@ func choose(t *testing.T, names []string) []rule {
 
 func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule) {
 	h := newHarness(t)
+	server := startProbe(t, h)
 	each(t, rules, func(t *testing.T, r rule, s scenario) outcome {
 		if slices.Contains(sideBySide, r.name) {
 			t.Parallel()
@@ -75,7 +76,10 @@ func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule)
 			defer watch(t.Name(), realTime.watchdog)() // each time it is played
 			return s.play(t, h, realTime)
 		}
-		begin := func() (end func() time.Duration) { return withServers(h, realTime.ttl, steady()) }
+		begin := func() (end func() time.Duration) {
+			machine, server := steady(), server.observe()
+			return func() time.Duration { return max(machine(), server()) }
+		}
 		return playSteadily(t, realTime.ttl, play, begin)
 	})
 }
