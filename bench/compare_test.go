@@ -1,8 +1,9 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"maps"
 	"math"
 	"os"
@@ -110,10 +111,8 @@ quick: it fell
 func TestJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "run.json")
 	must(t, sample().writeJSON(file))
-	text, err := os.ReadFile(file)
+	run, err := readJSON(file)
 	must(t, err)
-	var run jsonRun
-	must(t, json.Unmarshal(text, &run))
 	we, quick := run.Cases[0].Contestants[1], run.Cases[0].Contestants[3]
 	if we.Name != "we" || we.Role != ours || we.Site != "here" || we.Median[throughput] != 70 ||
 		we.BestPeer[throughput] != "quick" {
@@ -124,6 +123,27 @@ func TestJSON(t *testing.T) {
 	}
 	if run.Rounds != 3 || run.Sites["here"] != "a server" || run.CPUs == 0 {
 		t.Errorf("the run is %+v", run)
+	}
+	text, err := os.ReadFile(file)
+	must(t, err)
+	if line := `{ "lock_unlock_p50_us": 20, "ops_per_s": 50 }`; !strings.Contains(string(text), line) {
+		t.Errorf("a round is not in one line, %s, in\n%s", line, text)
+	}
+}
+
+// Who needs what is not there is left out, and it is said.
+func TestLeaveOut(t *testing.T) {
+	var said strings.Builder
+	here, missing := &contestant{name: "here", needs: nothing}, &contestant{name: "missing", needs: func() error {
+		return errors.New("no such program")
+	}}
+	p := &plan{contestants: []*contestant{{name: "always"}, missing, here}}
+	p.leaveOut(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
+	if len(p.contestants) != 2 || p.contestants[1] != here {
+		t.Errorf("there are %d, want those two that are not missing", len(p.contestants))
+	}
+	if want := "missing is left out: no such program\n"; said.String() != want {
+		t.Errorf("it says %q, want %q", said.String(), want)
 	}
 }
 
@@ -222,7 +242,8 @@ func TestQuickIsQuick(t *testing.T) {
 }
 
 func TestStores(t *testing.T) {
-	redis := "raw holdfast holdfast-strict rueidislock redsync redsync-rueidis redsync-eager redislock redislock-eager"
+	redis := "raw holdfast holdfast-strict rueidislock redsync redsync-rueidis redsync-eager redislock " +
+		"redislock-eager redisson redisson-fair"
 	groups := "raw-sentinel holdfast-sentinel holdfast-replicas raw-cluster holdfast-cluster"
 	masters := "holdfast-master holdfast-redlock holdfast-redlock-unsaved redsync-redlock redsync-redlock-rueidis " +
 		"redsync-redlock-failfast redsync-redlock-eager"
@@ -276,6 +297,7 @@ func TestTakesPart(t *testing.T) {
 		"raw-consul":     "one names",
 		"api-lock":       "one names goroutines processes work",
 		"redsync-eager":  "goroutines processes work",
+		"redisson":       "one names goroutines processes work",
 		"test-open-door": "one names goroutines processes work leases",
 
 		"holdfast-master":       "one names goroutines processes work stopped leases",

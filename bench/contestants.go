@@ -14,6 +14,8 @@ type contestant struct {
 	open func(ctx context.Context, where string, ttl time.Duration) (locker, error)
 	// hire starts a worker that is another program. It has no open then.
 	hire func(context.Context, assignment) (*hand, error)
+	// needs is set if a machine may lack what the contestant needs. With an error it is left out.
+	needs func() error
 	// sends are the commands that it sends to a server that counts them. What its scripts call is not among them. Where
 	// there are no scripts, nil is all.
 	sends []string
@@ -68,6 +70,8 @@ var contestants = []contestant{
 		sends:         scripts,
 		onlyContended: true,
 	},
+	{name: "redisson", role: peer, on: redisSite, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
+	{name: "redisson-fair", role: peer, on: redisSite, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
 
 	{name: "raw-sentinel", role: floor, on: sentinelSite, open: openRawSentinel, sends: []string{"set", "del"}},
 	{
@@ -177,6 +181,7 @@ var (
 	scripts        = []string{"evalsha", "eval"}
 	setAndScripts  = []string{"set", "evalsha", "eval"}
 	scriptsAndWait = []string{"evalsha", "eval", "wait"}
+	lockAndListen  = []string{"evalsha", "eval", "subscribe", "unsubscribe"}
 )
 
 // eager is how long those who poll wait between two tries where they are set to poll as often as is bearable.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // flags are what the command line says.
@@ -17,6 +18,8 @@ type flags struct {
 	stores  string
 	servers serverSettings
 	file    string
+	charts  string
+	from    string
 }
 
 // define gives them their defaults, and has fs set them.
@@ -46,6 +49,30 @@ func (f *flags) define(fs *flag.FlagSet) {
 		"etcd or ZooKeeper does not wait until the disk has what it writes; by default it does",
 	)
 	fs.StringVar(&f.file, "json", "", "write everything, every round too, to this `file`")
+	fs.StringVar(&f.charts, "charts", "", "draw charts into this `folder`, as SVG in a light and in a dark scheme")
+	fs.StringVar(&f.from, "from", "", "measure nothing, and draw the charts of an earlier run's --json `file`")
+}
+
+// notMeasured are the flags that say nothing about what is measured.
+var notMeasured = []string{"json", "charts", "from"}
+
+// asTyped writes the command line that measures the same again, from the repository's root.
+func asTyped(fs *flag.FlagSet) string {
+	text := "go -C bench run ."
+	fs.Visit(func(f *flag.Flag) {
+		value := f.Value.String()
+		if strings.ContainsAny(value, "^$()|*?[] ") {
+			value = "'" + value + "'"
+		}
+		switch {
+		case slices.Contains(notMeasured, f.Name):
+		case value == "true":
+			text += " --" + f.Name
+		default:
+			text += " --" + f.Name + " " + value
+		}
+	})
+	return text
 }
 
 // plan is what they ask for.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -16,6 +18,7 @@ import (
 type (
 	jsonRun struct {
 		When    time.Time         `json:"when"`
+		Command string            `json:"command"`
 		OS      string            `json:"os"`
 		Arch    string            `json:"arch"`
 		CPUs    int               `json:"cpus"`
@@ -46,7 +49,8 @@ func (r *results) json() jsonRun {
 		When: time.Now().
 			UTC().
 			Truncate(time.Second),
-		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(),
+		Command: r.plan.command,
+		OS:      runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(),
 		Modules: modules(), Sites: map[string]string{}, Quick: r.plan.quick, Rounds: r.plan.rounds,
 	}
 	for kind, about := range r.sites {
@@ -69,12 +73,18 @@ func (r *results) json() jsonRun {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// writeJSON writes the file, whole or not at all.
+// flat matches an object of numbers alone, such as the metrics of a round.
+var flat = regexp.MustCompile(`\{\s+("[^"]*": [-+.0-9e]+,?\s+)+\}`)
+
+// writeJSON writes the file, whole or not at all. Metrics are in one line.
 func (r *results) writeJSON(path string) error {
 	text, err := json.MarshalIndent(r.json(), "", "  ")
 	if err != nil {
 		return err
 	}
+	text = flat.ReplaceAllFunc(text, func(object []byte) []byte {
+		return bytes.Join(bytes.Fields(object), []byte(" "))
+	})
 	half := path + ".part"
 	if err := os.WriteFile(half, append(text, '\n'), 0o644); err != nil {
 		return err
@@ -92,7 +102,7 @@ var measured = []string{
 
 // modules are their versions in this build.
 func modules() map[string]string {
-	versions := map[string]string{}
+	versions := map[string]string{"org.redisson:redisson": redissonVersion}
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range build.Deps {
 			if slices.Contains(measured, m.Path) {

@@ -57,13 +57,18 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	if err != nil {
 		return &usageError{err}
 	}
+	if f.from != "" {
+		return redraw(f.from, f.charts)
+	}
 	p, err := f.plan()
 	if err != nil {
 		return &usageError{err}
 	}
+	p.command = asTyped(fs)
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(progress, format, args...) // who cannot hear it misses nothing
 	}
+	p.leaveOut(say)
 	say("This takes about %v. Ctrl-C ends it and shows what there is.\n", p.takes().Round(time.Second))
 	r, stopped := p.run(ctx, say)
 	if r == nil {
@@ -77,6 +82,12 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 			return err
 		}
 	}
+	if f.charts != "" {
+		run := r.json()
+		if err := run.drawCharts(f.charts); err != nil {
+			return err
+		}
+	}
 	if stopped != nil {
 		return stopped
 	}
@@ -86,13 +97,26 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	return nil
 }
 
+// redraw draws the charts of an earlier run.
+func redraw(file, dir string) error {
+	if dir == "" {
+		return &usageError{errors.New("--from is for drawing: it needs --charts")}
+	}
+	run, err := readJSON(file)
+	if err != nil {
+		return err
+	}
+	return run.drawCharts(dir)
+}
+
 func help(fs *flag.FlagSet) string {
 	out := &strings.Builder{}
 	out.WriteString(
 		`Bench measures Holdfast beside other locks, in interleaved rounds, on servers that it starts itself.
 
   go -C bench run . --quick
-  go -C bench run . --json /tmp/bench.json
+  go -C bench run . --json /tmp/bench.json --charts /tmp
+  go -C bench run . --from /tmp/bench.json --charts /tmp
   go -C bench run . --cases '^names$' --contestants '^(raw|holdfast|rueidislock)$'
   go -C bench run . --store redis,redis-sentinel,redis-cluster --contestants '^(raw|holdfast)'
   go -C bench run . --store redis-masters --cases '^(one|work|stopped)$'

@@ -118,6 +118,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--nodes", "3"}, "about etcd"},
 		{[]string{"--store", "redis", "--no-fsync"}, "about etcd"},
 		{[]string{"--store", "consul", "--no-fsync"}, "about etcd"},
+		{[]string{"--from", "run.json"}, "--charts"},
 		{[]string{"quick"}, "only flags"},
 		{[]string{"--no-such-flag"}, "no-such-flag"},
 	} {
@@ -147,6 +148,8 @@ func TestHelp(t *testing.T) {
 		"--nodes N",
 		"--no-fsync",
 		"--json file",
+		"--charts folder",
+		"--from file",
 	}
 	for _, kind := range siteKinds {
 		words = append(words, kind.name)

@@ -11,6 +11,7 @@ import (
 
 // A plan is what to measure.
 type plan struct {
+	command     string
 	quick       bool
 	rounds      int
 	workloads   []*workload
@@ -58,6 +59,20 @@ func (p *plan) measurements(do func(round int, w *workload, c *contestant) error
 		}
 	}
 	return n
+}
+
+// leaveOut removes the contestants whose needs this machine does not meet.
+func (p *plan) leaveOut(say sayFunc) {
+	p.contestants = slices.DeleteFunc(p.contestants, func(c *contestant) bool {
+		if c.needs == nil {
+			return false
+		}
+		err := c.needs()
+		if err != nil {
+			say("%s is left out: %v\n", c.name, err)
+		}
+		return err != nil
+	})
 }
 
 // takes is about how long the whole takes.

@@ -1,5 +1,6 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
@@ -8,15 +9,9 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.apache.curator.framework.CuratorFramework;
-import org.apache.curator.framework.CuratorFrameworkFactory;
-import org.apache.curator.framework.recipes.locks.InterProcessLock;
-import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
-import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * A worker of the bench that locks by Curator. It does what worker.go does, and says it in JSON, a message a line:
+ * A worker of the bench. It does what worker.go does, and says it in JSON, a message a line:
  *
  * <pre>
  * parent: assignment   worker: report (it is connected and warm)
@@ -25,40 +20,57 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  *
  * Times are those of System.nanoTime, which on Linux is the clock that all processes share.
  */
-public final class Worker {
-    /** How long it locks before it says that it is ready: what has run seldom is interpreted. */
-    private static final long WARM_UP = TimeUnit.SECONDS.toNanos(2);
-
+public abstract class Worker {
     private final String assignment;
-    private final CuratorFramework client;
+    private final long warmUp;
 
-    private Worker(String assignment) throws InterruptedException {
+    /** It locks for so many seconds before it says that it is ready: what has run seldom is interpreted. */
+    Worker(String assignment, int warmUp) {
         this.assignment = assignment;
-        int ttl = (int) TimeUnit.NANOSECONDS.toMillis(number(assignment, "TTL"));
-        client = CuratorFrameworkFactory.newClient(text("Where"), ttl, ttl, new ExponentialBackoffRetry(100, 10));
-        client.start();
-        client.blockUntilConnected();
+        this.warmUp = TimeUnit.SECONDS.toNanos(warmUp);
     }
 
-    public static void main(String[] args) throws Exception {
+    /** A lock of one thread. */
+    interface Lock {
+        /** Waits for the lock for so many nanoseconds, and returns whether it is held. */
+        boolean acquire(long nanoseconds) throws Exception;
+
+        void release() throws Exception;
+    }
+
+    abstract Lock lock(String name);
+
+    abstract void close();
+
+    /** Connects a worker. */
+    interface Opening {
+        Worker open(String assignment) throws Exception;
+    }
+
+    static void run(Opening opening) throws Exception {
         BufferedReader orders = new BufferedReader(new InputStreamReader(System.in));
-        Worker worker = new Worker(orders.readLine());
+        Worker worker = opening.open(orders.readLine());
         worker.warmUp();
         System.out.println("{}");
         long start = number(orders.readLine(), "At");
         endWithParent(orders);
+        long before = processorTime();
         String tallies = worker.lockForAWhile(start);
-        System.out.println("{\"Tallies\":[" + tallies + "]}");
-        worker.client.close();
+        System.out.println("{\"CPU\":" + (processorTime() - before) + ",\"Tallies\":[" + tallies + "]}");
+        worker.close();
         System.exit(0);
+    }
+
+    private static long processorTime() {
+        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+            .getProcessCpuTime();
     }
 
     /** Has two threads for each that is to come lock a name, so that waiting is warm too. */
     private void warmUp() throws Exception {
         long start = System.nanoTime();
         together(2 * (int) number("Goroutines"), g -> {
-            String path = "/warm-" + number("Process") + "-" + g / 2;
-            return turns(path, 0, start, start + WARM_UP, 0, 0);
+            return turns("warm-" + number("Process") + "-" + g / 2, 0, start, start + warmUp, 0, 0);
         });
     }
 
@@ -67,7 +79,7 @@ public final class Worker {
         int count = (int) number("Goroutines");
         return together(count, g -> {
             long name = (number("Process") * count + g) % number("Names");
-            return turns("/bench-" + name, name, start, start + number("Lasts"), number("Work"), number("Pause"));
+            return turns("bench-" + name, name, start, start + number("Lasts"), number("Work"), number("Pause"));
         });
     }
 
@@ -105,20 +117,9 @@ public final class Worker {
         return String.join(",", results);
     }
 
-    private InterProcessLock lock(String path) {
-        switch (text("Contestant")) {
-            case "curator-writer":
-                return new InterProcessReadWriteLock(client, path).writeLock();
-            case "curator-reader":
-                return new InterProcessReadWriteLock(client, path).readLock();
-            default:
-                return new InterProcessMutex(client, path);
-        }
-    }
-
     /** Locks and unlocks until stop. A wait that is still going on then counts as one that lasted at least so long. */
-    private String turns(String path, long name, long start, long stop, long work, long pause) throws Exception {
-        InterProcessLock lock = lock(path);
+    private String turns(String key, long name, long start, long stop, long work, long pause) throws Exception {
+        Lock lock = lock(key);
         List<long[]> holds = new ArrayList<>();
         long unserved = 0;
         int errors = 0;
@@ -130,7 +131,7 @@ public final class Worker {
                 break;
             }
             try {
-                boolean served = lock.acquire(stop - asked, TimeUnit.NANOSECONDS);
+                boolean served = lock.acquire(stop - asked);
                 long begin = System.nanoTime();
                 if (!served && begin < stop) {
                     continue; // it counts milliseconds
@@ -150,7 +151,7 @@ public final class Worker {
                 if (errors++ == 0) {
                     firstError = e.toString().replaceAll("[\"\\\\\\p{Cntrl}]", " ");
                 }
-                sleep(TimeUnit.MILLISECONDS.toNanos(1));
+                sleep(TimeUnit.MILLISECONDS.toNanos(5));
                 continue;
             }
             sleep(pause);
@@ -173,7 +174,7 @@ public final class Worker {
         }
     }
 
-    private long number(String field) {
+    long number(String field) {
         return number(assignment, field);
     }
 
@@ -181,7 +182,7 @@ public final class Worker {
         return Long.parseLong(find(message, "\"" + field + "\":(-?\\d+)"));
     }
 
-    private String text(String field) {
+    String text(String field) {
         return find(assignment, "\"" + field + "\":\"([^\"]*)\"");
     }
 
