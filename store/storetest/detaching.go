@@ -89,10 +89,15 @@ func (p *contender) attach(from *contender, want store.State) store.Status {
 // excludes requires that no other client acquires the lock of a detached claim shortly before it expires.
 func (p *contender) excludes() {
 	rival := p.rival()
-	rival.claim.Try = true
 	p.t.advance(time.Until(p.until) - p.t.slack)
-	if status := rival.joinAny(); status.State != store.Gone {
-		p.t.fatalf("Join of %q, which is detached: %v%v", p.claim.Name, status.State, lapse(time.Now().After(p.until)))
+	rival.excludedBy(p)
+}
+
+// excludedBy requires that a Try of p fails, because the claim of holder is held.
+func (p *contender) excludedBy(holder *contender) {
+	p.claim.Try = true
+	if status := p.joinAny(); status.State != store.Gone {
+		p.t.fatalf("Join of %q beside its holder: %v%v", p.claim.Name, status.State, lapse(time.Now().After(holder.until)))
 	}
 }
 
@@ -129,10 +134,12 @@ func earlierIDIsGone(t *trial) {
 
 // The claim is kept by its new client for longer than it was detached.
 func attachTakesOver(t *trial) {
-	holder, _ := t.rivals()
+	holder, rival := t.rivals()
+	next := t.open() // connecting may take as long as a ttl
 	holder.join(store.Held)
 	as := holder.detached(t.ttl)
-	heir := as.heir(t.open())
+	heir := as.heir(next)
+	heir.until = as.until
 	status := heir.attach(as, store.Held)
 	if status.Ticket != holder.claim.Ticket {
 		t.errorf("the ticket was %d, and is %d when the claim is attached", holder.claim.Ticket, status.Ticket)
@@ -142,8 +149,7 @@ func attachTakesOver(t *trial) {
 	}
 	holder.link.Kill()
 	keepFor(t.expiry(t.ttl), heir) // neither that time nor the end of its client matters any more
-	rival := heir.rival()
-	rival.try(store.Gone)
+	rival.excludedBy(heir)
 	heir.leave()
 	rival.client.mutex(heir.claim.Name).try(store.Held)
 }
