@@ -30,6 +30,16 @@ func (t *trial) pair() (holder, waiter *contender) {
 	return holder, waiter
 }
 
+// pairAndOther is a pair and a third client's claim that has not joined yet. The client connects first, since that may
+// take longer than the pair lives.
+func (t *trial) pairAndOther() (holder, waiter, other *contender) {
+	holder, waiter = t.rivals()
+	other = holder.rival()
+	holder.join(store.Held)
+	waiter.join(store.Waiting)
+	return holder, waiter, other
+}
+
 // lastingPair is a pair with longer ttls, for cases that do several things before they keep it.
 func (t *trial) lastingPair() (holder, waiter *contender) {
 	holder, waiter = t.rivals()

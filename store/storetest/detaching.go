@@ -97,7 +97,8 @@ func (p *contender) excludes() {
 func (p *contender) excludedBy(holder *contender) {
 	p.claim.Try = true
 	if status := p.joinAny(); status.State != store.Gone {
-		p.t.fatalf("Join of %q beside its holder: %v%v", p.claim.Name, status.State, lapse(time.Now().After(holder.until)))
+		expired := lapse(time.Now().After(holder.until))
+		p.t.fatalf("Join of %q beside its holder: %v%v", p.claim.Name, status.State, expired)
 	}
 }
 
@@ -135,7 +136,7 @@ func earlierIDIsGone(t *trial) {
 // The claim is kept by its new client for longer than it was detached.
 func attachTakesOver(t *trial) {
 	holder, rival := t.rivals()
-	next := t.open() // connecting may take as long as a ttl
+	next := t.open()
 	holder.join(store.Held)
 	as := holder.detached(t.ttl)
 	heir := as.heir(next)
@@ -219,10 +220,10 @@ func repeatedTransfers(t *trial) {
 // A detached claim is detached again under its own ID, by a client that knows nothing else of it. A call with a shorter
 // time, which may have been overtaken by another one, changes nothing.
 func detachedIsExtended(t *trial) {
-	holder, _ := t.rivals()
+	holder, rival := t.rivals()
 	holder.join(store.Held)
 	as := holder.detached(t.ttl)
-	other := t.open().contend(holder.claim.Name, holder.claim.Demand)
+	other := rival.client.contend(holder.claim.Name, holder.claim.Demand)
 	other.claim.ID, other.claim.Ticket = as.claim.ID, as.claim.Ticket
 	extend := func(d time.Duration) {
 		if _, err := other.detachAs(other, d); err != nil {
@@ -237,7 +238,7 @@ func detachedIsExtended(t *trial) {
 	extend(t.ttl)
 	other.until = long
 	t.advance(t.expiry(t.ttl))
-	holder.rival().try(store.Gone)
+	holder.rival().excludedBy(other)
 	extend(t.ttl)
 }
 
@@ -262,14 +263,14 @@ func lateTransfers(t *trial) {
 
 // A claim that waits behind a detached one is granted when that is released, also by a client that did not detach it.
 func waiterFollowsDetached(t *trial) {
-	holder, waiter := t.pair()
+	holder, waiter, other := t.pairAndOther()
 	as := holder.detached(t.longTTL())
 	waiter.keep(store.Waiting)
 	if head := waiter.head(holder.claim.Name); head.State != store.Held || head.Ticket != holder.claim.Ticket {
 		t.errorf("the queue begins with ticket %d, %v, and ticket %d is detached", head.Ticket, head.State,
 			holder.claim.Ticket)
 	}
-	stranger := t.open().contend(as.claim.Name, as.claim.Demand)
+	stranger := other.client.contend(as.claim.Name, as.claim.Demand)
 	stranger.claim.ID, stranger.claim.Ticket = as.claim.ID, as.claim.Ticket
 	stranger.leave()
 	waiter.succeed()

@@ -17,13 +17,14 @@ var identity = rule{6, "identity", "Leave and Keep touch only the claim with tha
 // The stranger knows everything about the holder but its ID.
 func strangerLeaves(t *trial) {
 	holder, stranger := t.rivals()
+	other := holder.rival()
 	holder.join(store.Held)
 	stranger.leave()
 	stranger.claim.Ticket = holder.claim.Ticket
 	stranger.claim.Owner = holder.claim.Owner
 	stranger.leave()
 	holder.keep(store.Held)
-	holder.rival().try(store.Gone)
+	other.try(store.Gone)
 }
 
 // The same with a dead holder: the stranger's Keep must not extend its claim.
@@ -39,12 +40,12 @@ func strangerKeeps(t *trial) {
 
 // The first Leave may be repeated long after the next claim was granted.
 func leavingTwice(t *trial) {
-	first, next := t.pair()
+	first, next, other := t.pairAndOther()
 	first.leave()
 	next.succeed()
 	first.leave()
 	next.keep(store.Held)
-	first.rival().try(store.Gone)
+	other.try(store.Gone)
 }
 
 // A claim belongs to one queue: its ID means nothing in another.

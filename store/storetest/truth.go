@@ -38,8 +38,7 @@ func lostPush(t *trial) {
 
 // The push arrives after its claim has left, while another claim holds.
 func latePush(t *trial) {
-	holder, waiter := t.pair()
-	next := holder.rival()
+	holder, waiter, next := t.pairAndOther()
 	release := waiter.link.HoldPushes()
 	holder.leave()
 	waiter.keep(store.Held)
@@ -127,8 +126,7 @@ func erasedWhileWaiting(t *trial) {
 
 // A claim stays Gone when the queue is empty, when others use it, and when time passes.
 func goneIsFinal(t *trial) {
-	holder, waiter := t.pair()
-	other := holder.rival()
+	holder, waiter, other := t.pairAndOther()
 	holder.leave()
 	holder.keep(store.Gone)
 	waiter.keep(store.Held)
