@@ -1,0 +1,8 @@
+//go:build !linux
+
+package rediswire
+
+import "net"
+
+// newSocket returns conn: see socket_linux.go.
+func newSocket(conn net.Conn) net.Conn { return conn }
