@@ -123,7 +123,6 @@ func (w *Way) Dial(ctx context.Context, address string, config *tls.Config) (net
 	if err != nil {
 		return nil, err
 	}
-	conn = newSocket(conn)
 	if config != nil {
 		secured := tls.Client(conn, config)
 		if err := secured.HandshakeContext(ctx); err != nil {

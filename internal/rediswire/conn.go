@@ -520,6 +520,9 @@ func (c *conn) readForAll() bool {
 			return false
 		}
 		n, err := c.net.Read(c.in.space())
+		if n > 0 {
+			wakeMonitor()
+		}
 		c.mu.Lock()
 		replies, strange := c.received(n)
 		switch {

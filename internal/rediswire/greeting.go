@@ -24,6 +24,7 @@ func (c *ownClient) connect(tasks *sync.WaitGroup, w *Connection) error {
 		over.cut()
 		return errNoDeadlines
 	}
+	over.Conn = newSocket(over.Conn)
 	own := newConn(tasks, over, w)
 	ctx, cancel := context.WithTimeout(c.open, c.patience)
 	defer cancel()

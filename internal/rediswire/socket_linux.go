@@ -7,13 +7,19 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // A socket is a connection that reads and writes without telling the Go scheduler. A process that has nothing to do but
 // to wait for a server puts the scheduler's monitor to sleep. The first system call after each wait wakes it, and the
 // monitor then runs beside the call, in case that it blocks: this was a third of the processor time that a lock took.
 // Calls of a socket that does not block need no monitor.
+//
+// The monitor also preempts goroutines that keep a processor for long, and runs timers while all processors are busy.
+// In a process that makes no other system call after its wait, that begins later: with the timer that was next when the
+// monitor fell asleep. While callers read by themselves, that is a tick. The goroutine that reads for all wakes the
+// monitor, since its own timer may be a second away.
 type socket struct {
 	net.Conn
 	raw     syscall.RawConn
@@ -24,20 +30,31 @@ type socket struct {
 // meanwhile.
 const longestTransfer = 16 << 10
 
-// newSocket returns conn with such reads and writes, or conn itself if it has no socket.
+// newSocket returns conn with such reads and writes. If conn is not a bare connection, or blocks, it returns conn
+// itself: a type that embeds one may read and write in its own way.
 func newSocket(conn net.Conn) net.Conn {
-	of, ok := conn.(syscall.Conn)
-	if !ok {
+	var raw syscall.RawConn
+	var err error
+	switch conn := conn.(type) {
+	case *net.TCPConn:
+		raw, err = conn.SyscallConn()
+	case *net.UnixConn:
+		raw, err = conn.SyscallConn()
+	default:
 		return conn
 	}
-	raw, err := of.SyscallConn()
-	if err != nil {
+	flags := 0
+	if err != nil || raw.Control(func(fd uintptr) { flags, err = unix.FcntlInt(fd, unix.F_GETFL, 0) }) != nil ||
+		err != nil || flags&unix.O_NONBLOCK == 0 {
 		return conn
 	}
 	s := &socket{Conn: conn, raw: raw}
 	s.in.step, s.out.step = s.in.read, s.out.write
 	return s
 }
+
+// wakeMonitor wakes the scheduler's monitor, by a system call that the scheduler knows of.
+func wakeMonitor() { syscall.Syscall(syscall.SYS_GETPID, 0, 0, 0) } //nolint:errcheck // it has no error
 
 // Read implements net.Conn.
 func (s *socket) Read(b []byte) (n int, err error) {
@@ -114,6 +131,9 @@ func (t *transfer) read(fd uintptr) bool {
 func (t *transfer) write(fd uintptr) bool {
 	for t.done < len(t.bytes) {
 		n, failed := t.call(syscall.SYS_WRITE, fd)
+		if n == 0 && failed == 0 {
+			failed = syscall.EIO // it would go on for ever
+		}
 		t.done += n
 		if t.failed = failed; failed != 0 {
 			return failed != syscall.EAGAIN
@@ -122,18 +142,11 @@ func (t *transfer) write(fd uintptr) bool {
 	return true
 }
 
-// call makes a system call for the bytes that are left.
+// call makes a system call for the bytes that are left, again if a signal has interrupted it.
 func (t *transfer) call(trap, fd uintptr) (n int, failed syscall.Errno) {
-	left := t.bytes[t.done:]
 	for {
-		//nolint:gosec // the pointer is used in the call only
-		r, _, failed := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(left))), uintptr(len(left)))
-		switch failed {
-		case 0:
-			return int(r), 0 //nolint:gosec // at most len(left)
-		case syscall.EINTR:
-		default:
-			return 0, failed
+		if n, failed = systemCall(trap, fd, t.bytes[t.done:]); failed != syscall.EINTR {
+			return n, failed
 		}
 	}
 }

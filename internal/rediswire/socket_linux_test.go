@@ -95,40 +95,48 @@ func TestSocketWaitsForRoom(t *testing.T) {
 
 // TestSocketErrors compares the errors of a socket with those of net.
 func TestSocketErrors(t *testing.T) {
-	one := make([]byte, 1)
+	read := func(c net.Conn) error { _, err := c.Read(make([]byte, 1)); return err }
+	write := func(c net.Conn) error { _, err := c.Write(make([]byte, 1)); return err }
 	for name, c := range map[string]struct {
 		before func(near net.Conn, far *net.TCPConn)
 		do     func(net.Conn) error
 		want   error
 	}{
 		"reset": {
-			func(_ net.Conn, far *net.TCPConn) { far.SetLinger(0); far.Close() }, //nolint:errcheck // the read shows it
-			func(c net.Conn) error { _, err := c.Read(one); return err },
+			func(_ net.Conn, far *net.TCPConn) {
+				far.SetLinger(0) //nolint:errcheck // the read shows it
+				far.Close()
+			},
+			read,
 			syscall.ECONNRESET,
 		},
 		"closed by the peer": {
 			func(_ net.Conn, far *net.TCPConn) { far.Close() },
-			func(c net.Conn) error { _, err := c.Read(one); return err },
+			read,
 			io.EOF,
 		},
 		"read after Close": {
 			func(near net.Conn, _ *net.TCPConn) { near.Close() },
-			func(c net.Conn) error { _, err := c.Read(one); return err },
+			read,
 			net.ErrClosed,
 		},
 		"write after Close": {
 			func(near net.Conn, _ *net.TCPConn) { near.Close() },
-			func(c net.Conn) error { _, err := c.Write(one); return err },
+			write,
 			net.ErrClosed,
 		},
 		"write after CloseWrite": {
-			func(near net.Conn, _ *net.TCPConn) { near.(interface{ CloseWrite() error }).CloseWrite() }, //nolint:errcheck
-			func(c net.Conn) error { _, err := c.Write(one); return err },
+			func(near net.Conn, _ *net.TCPConn) {
+				near.(*net.TCPConn).CloseWrite() //nolint:errcheck // the write shows it
+			},
+			write,
 			syscall.EPIPE,
 		},
 		"read deadline": {
-			func(near net.Conn, _ *net.TCPConn) { near.SetReadDeadline(longAgo) }, //nolint:errcheck // the read shows it
-			func(c net.Conn) error { _, err := c.Read(one); return err },
+			func(near net.Conn, _ *net.TCPConn) {
+				near.SetReadDeadline(longAgo) //nolint:errcheck // the read shows it
+			},
+			read,
 			os.ErrDeadlineExceeded,
 		},
 	} {
@@ -177,5 +185,24 @@ func TestSocketIsInterrupted(t *testing.T) {
 				t.Error("the read returned without an error")
 			}
 		})
+	}
+}
+
+// TestNotASocket: a connection that reads in its own way, or that blocks, is used as it is.
+func TestNotASocket(t *testing.T) {
+	near, _ := socketPair(t)
+	bare := near.(*socket).Conn.(*net.TCPConn)
+	own := struct{ *net.TCPConn }{bare}
+	if got := newSocket(own); got != net.Conn(own) {
+		t.Errorf("a connection with methods of its own became a %T", got)
+	}
+	file, err := bare.File() // shares the flags of the connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	file.Fd() // lets it block
+	if got := newSocket(bare); got != net.Conn(bare) {
+		t.Errorf("a connection that blocks became a %T", got)
 	}
 }
