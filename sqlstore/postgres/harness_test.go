@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/leaks"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/internal/testkit"
 	"github.com/holdfast-go/holdfast/lab/proxy"
@@ -16,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// TestMain runs no more tests in parallel than there are processors: each connection is a process of its own.
-func TestMain(m *testing.M) { leaks.Main(m) }
+func TestMain(m *testing.M) { testkit.Main(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
