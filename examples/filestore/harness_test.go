@@ -52,8 +52,8 @@ func (h *harness) LooseWake() {}
 // Advance implements storetest.Harness.
 func (h *harness) Advance(d time.Duration) { time.Sleep(d) }
 
-// Restart has nothing to stop, since no process serves the files. Without data, they are gone. The directory stays: other
-// clients, such as the suite's own probe, may be creating files in it.
+// Restart has nothing to stop, since no process serves the files. Without data, they are gone. The directory stays:
+// other clients, such as the suite's own probe, may be creating files in it.
 func (h *harness) Restart(keepData bool) error {
 	if keepData {
 		return nil
