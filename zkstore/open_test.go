@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/zkstore"
 )
 
-// shortTicks are parameters for the servers of the tests.
-const shortTicks = "?tick=200ms&ttl=1s"
+// shortTicks are parameters for the servers of the tests. The sessions outlive the pauses of a busy machine.
+const shortTicks = "?tick=200ms&ttl=5s"
 
 // claimOf is a claim to everything of a name.
 func claimOf(name string) store.Claim { return testkit.Claim(name, sessionTTL) }
