@@ -98,6 +98,37 @@ var brokenDetaching = []mutant{
 		}
 		return b.Store.Join(ctx, c) // with another ticket, and behind claims that wait
 	})},
+	{"Attach keeps the time of the Detach", 0, "detaching/attach", nil, func(h *broken) {
+		var times notes[store.ID, time.Duration]
+		eachStore(func(b *bug) {
+			b.detach = func(ctx context.Context, c store.Claim, as store.ID, d time.Duration) (store.Status, error) {
+				times.set(as, d)
+				return b.honestDetach(ctx, c, as, d)
+			}
+			b.attach = func(ctx context.Context, c store.Claim, from store.ID) (store.Status, error) {
+				if d := times.get(from); d > 0 {
+					c.TTL = d
+				}
+				return b.honestAttach(ctx, c, from)
+			}
+		})(h)
+	}},
+	{"a detached claim's time counts from the response", 0, "detaching/late responses", nil, detaches(func(
+		b *bug, ctx context.Context, c store.Claim, as store.ID, d time.Duration,
+	) (store.Status, error) {
+		sent := time.Now()
+		status, err := b.honestDetach(ctx, c, as, d)
+		status.Until = status.Until.Add(time.Since(sent))
+		return status, err
+	})},
+	{"an attached claim's time counts from the response", 0, "detaching/late responses", nil, attaches(func(
+		b *bug, ctx context.Context, c store.Claim, from store.ID,
+	) (store.Status, error) {
+		sent := time.Now()
+		status, err := b.honestAttach(ctx, c, from)
+		status.Until = status.Until.Add(time.Since(sent))
+		return status, err
+	})},
 	{"Attach by several", 0, "detaching/attached once", nil, func(h *broken) {
 		var attached notes[store.ID, store.Claim]
 		eachStore(func(b *bug) {

@@ -16,6 +16,7 @@ var detaching = rule{
 		{"a detached claim outlives its client", detach, outlivesItsClient},
 		{"the earlier ID is gone", detach, earlierIDIsGone},
 		{"attach", detach, attachTakesOver},
+		{"late responses", detach, lateTransferResponses},
 		{"attached once", detach, attachedOnce},
 		{"attached too late", detach, attachedTooLate},
 		{"repeated calls", detach, repeatedTransfers},
@@ -66,8 +67,7 @@ func (p *contender) detached(d time.Duration) *contender {
 	if status.Ticket != p.claim.Ticket {
 		p.t.errorf("the ticket was %d, and is %d when the claim is detached", p.claim.Ticket, status.Ticket)
 	}
-	// The store sends the request after as.sent: in real time, any time may pass between the two.
-	if latest := time.Now().Add(d); status.Until.After(latest) || status.Until.Before(as.sent) {
+	if latest := as.sent.Add(d + p.t.stall); status.Until.After(latest) || status.Until.Before(as.sent) {
 		p.t.errorf("detached for %v, until %v after the request was sent", d, status.Until.Sub(as.sent))
 	}
 	return as
@@ -139,21 +139,39 @@ func attachTakesOver(t *trial) {
 	holder, rival := t.rivals()
 	next := t.open()
 	holder.join(store.Held)
-	as := holder.detached(t.ttl)
+	d := min(2*t.ttl, t.able.MaxTTL) // not the ttl, which counts once it is attached
+	as := holder.detached(d)
 	heir := as.heir(next)
 	heir.until = as.until
 	status := heir.attach(as, store.Held)
 	if status.Ticket != holder.claim.Ticket {
 		t.errorf("the ticket was %d, and is %d when the claim is attached", holder.claim.Ticket, status.Ticket)
 	}
-	if latest := heir.sent.Add(t.ttl); status.Until.After(latest) {
-		t.errorf("attached with a ttl of %v, until %v after the request was sent", t.ttl, status.Until.Sub(heir.sent))
-	}
+	heir.checkUntil()
 	holder.link.Kill()
-	keepFor(t.expiry(t.ttl), heir) // neither that time nor the end of its client matters any more
+	keepFor(t.expiry(d), heir) // neither that time nor the end of its client matters any more
 	rival.excludedBy(heir)
 	heir.leave()
 	rival.client.mutex(heir.claim.Name).try(store.Held)
+}
+
+// The responses to a Detach and to an Attach are delayed for a good part of the claim's time.
+func lateTransferResponses(t *trial) {
+	holder, _ := t.rivals()
+	next := t.open()
+	holder.join(store.Held)
+	late := func(link Link, transfer func()) {
+		release := link.HoldReplies()
+		transferred := t.async(transfer)
+		t.advance(t.ttl / 6)
+		release()
+		<-transferred
+	}
+	var as *contender
+	late(holder.link, func() { as = holder.detached(t.ttl) })
+	heir := as.heir(next)
+	late(next.link, func() { heir.attach(as, store.Held) })
+	heir.checkUntil()
 }
 
 // Several clients attach one claim at the same time.

@@ -40,8 +40,8 @@
 // name and the stack of every goroutine.
 //
 // The promises of a store assume a machine that runs. In real time, a case is therefore repeated if it failed while
-// this machine was stalled, or while a server was, as far as its harness can tell (see [Restless]). The repetition is
-// logged. The third verdict counts in any case.
+// this machine was stalled, or while the server was, which the suite detects by reading from it all the time. The
+// repetition is logged. The eighth verdict counts in any case.
 //
 // Rule 0 is what the comments of [store.Store] require beyond the numbered rules.
 //

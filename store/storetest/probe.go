@@ -23,6 +23,7 @@ type probe struct {
 // startProbe returns a probe of the harness's server that runs until the test is over.
 func startProbe(t testing.TB, h Harness) *probe {
 	s, _ := h.Open(t, "")
+	s.Notify(func(store.ID, store.Status) {})
 	p := &probe{store: s, every: 5 * beat, worst: map[*time.Duration]struct{}{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

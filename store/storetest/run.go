@@ -80,7 +80,7 @@ func runRules(t *testing.T, newHarness func(t testing.TB) Harness, rules []rule)
 			machine, server := steady(), server.observe()
 			return func() time.Duration { return max(machine(), server()) }
 		}
-		return playSteadily(t, realTime.ttl, play, begin)
+		return playSteadily(t, realTime.stall, play, begin)
 	})
 }
 

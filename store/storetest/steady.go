@@ -39,11 +39,11 @@ func longestGap(ticks <-chan time.Time, stop <-chan struct{}) (longest time.Dura
 const mostPlays = 8
 
 // playSteadily runs a case in real time. The promises of a store assume a machine that runs: a failure while the
-// machine or the server was stalled for a part of a ttl proves nothing, and the case is repeated. It is also repeated
-// if all failures are calls without a response in time.
+// machine or the server was stalled for that long proves nothing, and the case is repeated. It is also repeated if all
+// failures are calls without a response in time.
 func playSteadily(
 	t testing.TB,
-	ttl time.Duration,
+	stall time.Duration,
 	play func() outcome,
 	steady func() (end func() time.Duration),
 ) outcome {
@@ -52,7 +52,7 @@ func playSteadily(
 		o := play()
 		gap := end()
 		silent := o.silences == len(o.failures)
-		if len(o.failures) == 0 || gap < ttl/16 && !silent || plays == mostPlays {
+		if len(o.failures) == 0 || gap < stall && !silent || plays == mostPlays {
 			return o
 		}
 		t.Logf("repeated, since the machine or the server was stalled for %v while this failed:\n%s",

@@ -21,6 +21,7 @@ type pace struct {
 	ttl      time.Duration // of claims, if the store allows it
 	moment   time.Duration // a message that nothing holds back has arrived by then
 	slack    time.Duration // how late or early a clock may be read
+	stall    time.Duration // for how long the machine or the server may be stalled in a case
 	late     time.Duration // how late a busy machine may do what is due
 	rounds   int           // how often each goroutine of a crowd takes the lock
 	many     int           // how many claims a long queue has
@@ -29,7 +30,8 @@ type pace struct {
 
 var (
 	realTime = pace{
-		ttl: time.Second, moment: 50 * time.Millisecond, slack: 250 * time.Millisecond, late: 2 * time.Second,
+		ttl: time.Second, moment: 50 * time.Millisecond, slack: 250 * time.Millisecond, stall: time.Second / 16,
+		late:   2 * time.Second,
 		rounds: 3, many: 200, watchdog: 2 * time.Minute,
 	}
 	fakeTime = pace{
