@@ -69,12 +69,12 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	case store.FloorTooHigh(c.Floor, time.Now()):
 		return store.Status{}, store.ErrFloor
 	}
-	var b *bid
+	b, err := p.newBid(call.Context, &c)
+	if err != nil {
+		return store.Status{}, call.Outcome(err)
+	}
 	var status store.Status
 	for range bidTries { // again if its session or its key has changed meanwhile
-		if b, err = p.newBid(call.Context, &c); err != nil {
-			return status, call.Outcome(err)
-		}
 		if status, err = p.bid(call.Context, b, &c); !errors.Is(err, sessionqueue.ErrAgain) {
 			break
 		}
@@ -183,14 +183,15 @@ func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, status *store.
 	return err
 }
 
-// confirm determines which of these bids still have their keys.
+// confirm determines which of these bids still have their keys, as they were locked: another request of the same session
+// may have locked a key again after the lock was broken.
 func (p *plainMode) confirm(ctx context.Context, held []*bid) error {
 	for len(held) > 0 {
 		batch := held[:min(len(held), maxUpdates)]
 		ses := batch[0].Session
 		ops := []op{checkSessionOp(ses.Handle.key, ses.Handle.id)}
 		for _, b := range batch {
-			ops = append(ops, checkSessionOp(b.Key, ses.Handle.id))
+			ops = append(ops, checkIndexOp(b.Key, b.Ticket))
 		}
 		_, err := p.txn(ctx, ops...)
 		failed, refused := errors.AsType[*failedOp](err)

@@ -140,11 +140,11 @@ func (p *plainMode) stands(b *bid, ses *frame.Session[*session]) error {
 	return nil
 }
 
-// hasLeft reports whether a bid was removed by Leave, rather than with its session.
+// hasLeft reports whether a bid that joins was removed by Leave.
 func (p *plainMode) hasLeft(b *bid) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.bids[b.ID] != b && (b.Session == nil || p.sessions.Is(b.Session))
+	return p.bids[b.ID] != b
 }
 
 // reserve makes b the only bid of this client that may have the key, and returns the epoch in which the key may be
@@ -279,13 +279,13 @@ func (p *plainMode) wake(key string) {
 	}
 }
 
-// loseBids removes all bids of a session that was lost. The mutex is locked. If Consul may still have the session, it
-// is ended only when its holders can't believe in it any more.
+// loseBids removes all bids of a session that was lost, except those that join: they try again under the next one. The
+// mutex is locked. If Consul may still have the session, it is ended only when its holders can't believe in it any more.
 func (p *plainMode) loseBids(lost *frame.Session[*session]) {
 	clear(p.owners)
 	p.deletes.Forget()
 	for _, b := range p.bids {
-		if b.Session == lost {
+		if b.Session == lost && b.state != store.Gone {
 			p.leaving(b)
 			p.mu.Push(b.ID, store.Status{State: store.Gone, Ticket: b.Ticket})
 		}

@@ -272,3 +272,75 @@ func TestPlainLeftWhileJoining(t *testing.T) {
 	testkit.Held(t, other, lockClaim())
 	testkit.Keep(t, s, c, store.Gone)
 }
+
+// A claim is left while its Join is just locking the key, and after its session was lost. The Join does not begin anew
+// under the next session: nothing of it stays.
+func TestPlainLeftWhileJoiningInALostSession(t *testing.T) {
+	t.Parallel()
+	server := servers.Consul(t)
+	g, s := openGate(t, server)
+	gone := make(chan struct{})
+	held := testkit.Claim("held", 10*sessionTTL)
+	s.Notify(func(id store.ID, status store.Status) {
+		if id == held.ID && status.State == store.Gone {
+			close(gone)
+		}
+	})
+	held = testkit.Held(t, s, held)
+	c := lockClaim()
+	lock := g.keep(`"Verb":"lock"`)
+	joined := make(chan store.Status, 1)
+	go func() {
+		status, _ := s.Join(t.Context(), c)
+		joined <- status
+	}()
+	await(t, "the lock", lock.caught)
+	var sessions []struct{ ID string }
+	testkit.Must(t, server.Call(t.Context(), http.MethodGet, "/v1/session/list", nil, &sessions))
+	for _, own := range sessions {
+		testkit.Must(t, server.Call(t.Context(), http.MethodPut, "/v1/session/destroy/"+own.ID, nil, nil))
+	}
+	await(t, "the loss of the session", gone)
+	testkit.Must(t, s.Leave(t.Context(), c))
+	close(lock.free)
+	if status := <-joined; status.State != store.Gone {
+		t.Errorf("Join of a claim that has left: %v", status)
+	}
+	_, other := openGate(t, server)
+	testkit.Held(t, other, lockClaim())
+}
+
+// An operator breaks a lock. A request to lock the key, which the client had given up before it held, arrives when the
+// key is free again, and locks it for the client's session: the claim is gone all the same, and so is the key.
+func TestPlainBrokenBeforeALateLock(t *testing.T) {
+	t.Parallel()
+	server := servers.Consul(t)
+	g, s := openGate(t, server)
+	_, other := openGate(t, server)
+	blocker := testkit.Held(t, other, lockClaim())
+	c := testkit.Waiting(t, s, lockClaim())
+	testkit.Leave(t, other, blocker)
+	lock := g.keep(`"Verb":"lock"`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-lock.caught
+		cancel()
+	}()
+	if _, err := s.Keep(ctx, []store.Claim{c}); err == nil {
+		t.Fatal("a Keep that was given up has a result")
+	}
+	c.Ticket = testkit.Keep(t, s, c, store.Held).Ticket
+	testkit.Must(t, other.Break(t.Context(), c.Name, c.Ticket))
+	testkit.Leave(t, other, testkit.Held(t, other, lockClaim()))
+	close(lock.free)
+	await(t, "the late lock", lock.landed)
+	testkit.Keep(t, s, c, store.Gone)
+	testkit.Await(t, "the lock is free", func() bool {
+		next := lockClaim()
+		next.Try = true
+		status, err := other.Join(t.Context(), next)
+		testkit.Must(t, err)
+		return status.State == store.Held
+	})
+}
