@@ -304,5 +304,5 @@ func overTCP(t *testing.T) (near, far net.Conn) {
 	if far, err = l.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	return near, far
+	return newSocket(near), far
 }

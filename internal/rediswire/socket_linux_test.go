@@ -188,6 +188,14 @@ func TestSocketIsInterrupted(t *testing.T) {
 	}
 }
 
+// TestConnectionIsASocket: a connection to a server reads and writes without the scheduler's monitor.
+func TestConnectionIsASocket(t *testing.T) {
+	c := connectEcho(t, newEcho(t))
+	if _, ok := c.net.Conn.(*socket); !ok {
+		t.Errorf("the connection is a %T", c.net.Conn)
+	}
+}
+
 // TestNotASocket: a connection that reads in its own way, or that blocks, is used as it is.
 func TestNotASocket(t *testing.T) {
 	near, _ := socketPair(t)
