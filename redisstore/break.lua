@@ -1,6 +1,6 @@
 -- break.lua: takes out whoever has a ticket, tells him, and grants whoever now fits. For operators.
 --
--- KEYS  1     L, the line (see line.lua)
+-- KEYS  1     L, the line (see queue.lua)
 --       2     where the server's run and its beginning are kept
 -- ARGV  1     the ticket
 --       2, 3  the server's run, "1 RUN ", and the guard in milliseconds
@@ -9,7 +9,7 @@
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 local run, guard, runKey = ARGV[2], tonumber(ARGV[3]), KEYS[2]
---#include line.lua
+--#include queue.lua
 
 local l = load(KEYS[1])
 if l.refusal then return l.refusal end

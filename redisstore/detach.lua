@@ -1,12 +1,12 @@
 -- detach.lua: gives a held claim another ID and another time. So a claim is detached from its client, and attached to
 -- another one.
 --
--- KEYS  1     L, the line (see line.lua)
+-- KEYS  1     L, the line (see queue.lua)
 --       2     where the server's run and its beginning are kept
 -- ARGV  1, 2  the server's run, "1 RUN ", and the guard in milliseconds
 --       3, 4  the ID that the claim has, and the one that it gets
 --       5, 6  its new ttl and grace, in milliseconds
---       7     optional, to attach it: "CHANNEL ABOUT" of its new client (see line.lua). To detach it, both stay.
+--       7     optional, to attach it: "CHANNEL ABOUT" of its new client (see queue.lua). To detach it, both stay.
 -- Result      "h TICKET AHEAD", "w TICKET AHEAD AGAIN" (only for an ID that was there before), "g",
 --             "b LEFT" (it cannot be attached while the guard lasts), "newer", "foreign"
 --
@@ -22,7 +22,7 @@
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 local run, guard, runKey = ARGV[1], tonumber(ARGV[2]), KEYS[2]
---#include line.lua
+--#include queue.lua
 
 local l = load(KEYS[1])
 if l.refusal then return l.refusal end

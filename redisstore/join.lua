@@ -1,9 +1,9 @@
 -- join.lua: puts a claim at the end of a line.
 --
--- KEYS  1  L, the line (see line.lua)
+-- KEYS  1  L, the line (see queue.lua)
 --       2  the mark: the highest ticket given, a number
 --       3  with a guard: where the server's run and its beginning are kept
--- ARGV  1  "ID REST": the claim, with the time by the client's reckoning of the server's clock (see line.lua)
+-- ARGV  1  "ID REST": the claim, with the time by the client's reckoning of the server's clock (see queue.lua)
 --       2  ttl and grace together, in milliseconds
 --       3  the floor: the highest ticket that this client has seen
 --       4  optional: "try" to join only if it is held at once; "any" to join whatever the limit of the first claim is;
@@ -61,7 +61,7 @@ if not now then
 end
 local text = string.format('%d', ticket)
 local guard, run, runKey = tonumber(ARGV[5] or 0), ARGV[6], KEYS[3]
---#include line.lua
+--#include queue.lua
 
 local l = load(KEYS[1])
 if l.refusal then return l.refusal end

@@ -1,9 +1,9 @@
 -- keep.lua: says of some claims that they live on, and where each stands. It also looks whether the server is still the
 -- one that has raised the mark; each new connection begins with that, without any claim.
 --
--- KEYS  L of the line of each claim (see line.lua); then the mark; then where the server's run and its beginning are kept
+-- KEYS  L of the line of each claim (see queue.lua); then the mark; then where the server's run and its beginning are kept
 -- ARGV  1, 2  the server's run, "1 RUN ", and the guard in milliseconds
---       then for each claim its ID, its ttl and grace together in milliseconds, and REST from KIND on (see line.lua), as
+--       then for each claim its ID, its ttl and grace together in milliseconds, and REST from KIND on (see queue.lua), as
 --       its owner says it now
 -- Result      an answer for each: "h TICKET AHEAD", "w TICKET AHEAD AGAIN", "g", "newer", "foreign";
 --             before any, the word "newer" or "foreign" alone for what is written of the run, otherwise "ok"
@@ -44,7 +44,7 @@ local function quick(L, id, px, rest)
 		return 'h ' .. string.sub(text, 5, 20) .. ' 0'
 	end
 end
---#include line.lua
+--#include queue.lua
 
 local function keep(l, id, px, rest)
 	if l.refusal then return l.refusal end

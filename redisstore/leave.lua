@@ -1,6 +1,6 @@
 -- leave.lua: takes a claim out of its line, wherever it stands, and grants whoever now fits.
 --
--- KEYS  1  L, the line (see line.lua)
+-- KEYS  1  L, the line (see queue.lua)
 --       2  with a guard: where the server's run and its beginning are kept
 -- ARGV  1  what the line begins with if the claim is alone in it: "1 s TICKET ID"; only "ID" if its ticket is not known
 --       2  optional: for how many milliseconds it leaves a tombstone if it is not there
@@ -23,7 +23,7 @@ local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 local id, bury = string.sub(ARGV[1], -32), tonumber(ARGV[2] or 0)
 local guard, run, runKey = tonumber(ARGV[3] or 0), ARGV[4], KEYS[2]
---#include line.lua
+--#include queue.lua
 
 local l = load(KEYS[1], #head > 0 and #head < 53 and head or nil) -- what is shorter is all of it
 if l.refusal then return l.refusal end

@@ -1,18 +1,18 @@
 -- list.lua: says who stands in some lines.
 --
--- KEYS  L of each line (see line.lua); then where the server's run and its beginning are kept
+-- KEYS  L of each line (see queue.lua); then where the server's run and its beginning are kept
 -- ARGV  1, 2  the server's run, "1 RUN ", and the guard in milliseconds
 --       3     "any" only for whether there are any; otherwise a ticket, for the places behind it
 --       4     with a ticket: how many places at most
 -- Result      "newer" for what is written of the run; otherwise for each line: "newer", "foreign", or with "any" 0 or 1,
---             or with a ticket a list of how many stand in it, and the places (see show in line.lua), in order
+--             or with a ticket a list of how many stand in it, and the places (see show in queue.lua), in order
 --
 -- Invariant: what it costs grows with how many places it gives, not with how many there are, but for those who are out.
 
 local time = redis.call('TIME')
 local now = time[1] .. string.sub('00000' .. time[2], -6)
 local run, guard, runKey = ARGV[1], tonumber(ARGV[2]), KEYS[#KEYS]
---#include line.lua
+--#include queue.lua
 
 -- places lists those behind a ticket, up to a number of them.
 local function places(l, after, most)

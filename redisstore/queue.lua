@@ -1,4 +1,4 @@
--- line.lua: the rule of the line. The other scripts include it; only here and in the quick beginnings of join.lua
+-- queue.lua: the rule of the line. The other scripts include it; only here and in the quick beginnings of join.lua
 -- and leave.lua is a line changed.
 --
 -- Expects    now       the server's time in microseconds, as text of 16 digits, read once
