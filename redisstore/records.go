@@ -138,7 +138,7 @@ func (w *words) id() (id store.ID) {
 	return id
 }
 
-// standing parses "h TICKET AHEAD", "w TICKET AHEAD AGAIN" or "g" into a status without Until.
+// standing parses "h TICKET AHEAD", "w TICKET AHEAD RECHECK" or "g" into a status without Until.
 func (w *words) standing() (s store.Status, ok bool) {
 	switch w.next() {
 	case "h":
@@ -153,7 +153,7 @@ func (w *words) standing() (s store.Status, ok bool) {
 	return s, !w.bad
 }
 
-// place parses an entry that show in queue.lua wrote: "STATE LEFT AGO ID RECORD".
+// place parses an entry that describe in queue.lua wrote: "STATE LEFT AGO ID RECORD".
 func (w *words) place(name string) (p store.Entry, ok bool) {
 	switch w.next() {
 	case "h":
