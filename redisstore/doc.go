@@ -43,10 +43,10 @@
 //
 // A queue of one claim, which is what most locks are most of the time, is one string with an expiry. To acquire it
 // takes INCR and SET NX PX in a script, to release it GETRANGE and DEL. When a second claim arrives, the queue is
-// unfolded into four keys: the string then has the counts, a hash the claims, and two sorted sets their order by ticket
+// expanded into four keys: the string then has the counts, a hash the claims, and two sorted sets their order by ticket
 // and by deadline. The held claims are a prefix of the order by ticket. So each step takes a fixed number of commands
 // and O(log n) time, however long the queue is. The keys expire by themselves some time after the last claim could. The
-// script line.lua describes all of it, and keys.go the names of the keys.
+// script queue.lua describes all of it, and keys.go the names of the keys.
 //
 // Join, Keep, Leave and Break are one run of a script each, by the server's clock. Each script first removes claims
 // that have expired and grants the next claims that fit. A claim that is granted by a call of another client is

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
-// The scripts. Their headers describe arguments, replies and invariants; line.lua describes the layout of the keys.
+// The scripts. Their headers describe arguments, replies and invariants; queue.lua describes the layout of the keys.
 var (
 	probeScript = newScript("probe.lua")
 	joinScript  = newScript("join.lua")
@@ -31,14 +31,14 @@ var (
 //go:embed *.lua
 var sources embed.FS
 
-// newScript returns a script of these files, one after the other, with line.lua in place of the include directive. Code
-// before that directive runs without line.lua: on the fast path its functions are not even defined.
+// newScript returns a script of these files, one after the other, with queue.lua in place of the include directive.
+// Code before that directive runs without queue.lua: on the fast path its functions are not even defined.
 func newScript(files ...string) *script {
 	text := ""
 	for _, file := range files {
 		text += source(file)
 	}
-	return rediswire.NewScript(strings.Replace(text, "--#include line.lua\n", source("line.lua"), 1))
+	return rediswire.NewScript(strings.Replace(text, "--#include queue.lua\n", source("queue.lua"), 1))
 }
 
 // source returns the text of an embedded file.

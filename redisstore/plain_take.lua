@@ -1,32 +1,34 @@
--- plain_take.lua: takes a lock if it is free.
+-- plain_take.lua: acquires a lock if it is free.
 --
 -- KEYS  1     the lock's key
 --       2     the mark: the highest ticket given, a number
 --       3     the claim's tombstone
--- ARGV  1, 2  want and more
---       3     with more: what follows the ticket in the value
+-- ARGV  1, 2  EXPECTED and MORE (see plain.lua)
+--       3     with MORE: what follows the ticket in the value
 --       4     ttl and grace together, in milliseconds
 --       5     the floor: the highest ticket that this client has seen
---       6     empty for the first try of a claim; otherwise its ticket, 0 if that is not known: an earlier try may have
---             taken the lock, and its answer was lost
--- Result      the ticket as a number if it is held; "g" if its tombstone is there; "floor"; "mark MARK" as in
---             join.lua; otherwise a list that describes the holder
+--       6     empty for the first try of a claim; otherwise its ticket, 0 if unknown: an earlier try whose response was
+--             lost may have acquired the lock
+-- Result      the ticket as a number if the claim holds the lock; "g" if the lock is free and the claim has a
+--             tombstone; "floor"; "mark MARK" as in join.lua; otherwise a list that describes the holder
 
--- draw gives a ticket above the mark and above the floor, and raises the mark to it. It is nil if the floor or the mark
--- cannot be believed, and a word says which. Without a mark, data was lost: then it begins a minute ahead of the clock.
-local function draw()
+-- drawTicket returns a ticket above the mark and above the floor, and raises the mark to it. If the mark or the floor
+-- is not credible, it returns nil and the script's result. If there is no mark, data was lost: the mark then starts a
+-- minute ahead of the clock.
+local function drawTicket()
 	local floor = tonumber(ARGV[5])
 	local ticket = redis.pcall('INCR', KEYS[2])
 	if type(ticket) == 'table' then
-		if not string.find(ticket.err, 'overflow', 1, true) and not string.find(ticket.err, 'not an integer', 1, true) then
-			redis.call('INCR', KEYS[2]) -- which fails, and says why
+		if not string.find(ticket.err, 'overflow', 1, true)
+			and not string.find(ticket.err, 'not an integer', 1, true) then
+			redis.call('INCR', KEYS[2]) -- fails with the error
 		end
 		return nil, 'mark ' .. redis.call('GET', KEYS[2])
 	end
 	if ticket >= 1e15 and ticket > floor and ticket <= 4102444800000000 then return ticket end
 	local time = redis.call('TIME')
 	local now = time[1] * 1000000 + time[2]
-	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- the last exact one
+	if ticket > 4102444800000000 and (ticket - now > 86400000000 or ticket > 9007199254740000) then -- below 2^53
 		return nil, 'mark ' .. redis.call('GET', KEYS[2])
 	end
 	if ticket < 1e15 then ticket = now + 60000000 end
@@ -39,22 +41,22 @@ local function draw()
 	return ticket
 end
 
-local value = holder(KEYS[1])
+local value = valueOf(KEYS[1])
 if value == nil then
 	if redis.call('EXISTS', KEYS[3]) == 1 then return 'g' end
-	local ticket, refusal = draw()
+	local ticket, refusal = drawTicket()
 	if not ticket then return refusal end
 	value = ARGV[1]
 	if ARGV[2] == 'more' then value = value .. string.format('%d', ticket) .. ' ' .. ARGV[3] end
 	redis.call('SET', KEYS[1], value, 'NX', 'PX', ARGV[4])
 	return ticket
 end
-if ARGV[6] == '' or not owns(value, ARGV[1], ARGV[2]) then return show(KEYS[1], value) end
+if ARGV[6] == '' or not owns(value, ARGV[1], ARGV[2]) then return describe(KEYS[1], value) end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 local ticket = ARGV[6]
 if ARGV[2] == 'more' then ticket = string.match(value, '^%d+', #ARGV[1] + 1) end
 if ticket == '0' then
-	local drawn, refusal = draw()
+	local drawn, refusal = drawTicket()
 	return drawn or refusal
 end
 return tonumber(ticket)

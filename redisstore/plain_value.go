@@ -29,7 +29,7 @@ func (p *plainMode) valueRest(owner *store.Owner, w *connection) string {
 	return rediskey.Since(time.UnixMilli(w.serverMillis())) + " " + p.owners.Text(owner)
 }
 
-// readHolder parses the holder as show in plain.lua writes it. It returns nil if there is none.
+// readHolder parses the holder as describe in plain.lua writes it. It returns nil if there is none.
 func (p *plainMode) readHolder(answer rediswire.Reply, name string) (*store.Entry, error) {
 	list, err := answer.List()
 	if err != nil || len(list) == 0 {

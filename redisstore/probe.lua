@@ -1,7 +1,7 @@
--- probe.lua: does what the other scripts do, and what a server that only resembles Redis may refuse. It changes nothing.
+-- probe.lua: does what the other scripts do and what a server that only resembles Redis may refuse. It changes nothing.
 --
 -- KEYS  1  the mark
--- ARGV  1  a key that lies where the mark lies, and is not among KEYS, as most keys of a line are not; empty: none is needed
+-- ARGV  1  a key in the same slot as the mark that is not among KEYS, like most keys of a queue; empty: none is needed
 --       2  the channel of this process; empty: none is needed
 -- Result   "ok"
 

@@ -68,7 +68,7 @@ func (e *encoder) about(c *store.Claim) string {
 	return string(text)
 }
 
-// describe returns the arguments of join.lua about a claim: "ID REST" (see line.lua), ttl and grace in milliseconds,
+// describe returns the arguments of join.lua about a claim: "ID REST" (see queue.lua), ttl and grace in milliseconds,
 // and the floor. They are parts of one string, so that they cost one allocation.
 func (s *lines) describe(c *store.Claim, at *slotKeys, w *connection) (claim, px, floor string) {
 	about := s.encoder.about(c)
@@ -138,7 +138,7 @@ func (w *words) id() (id store.ID) {
 	return id
 }
 
-// standing parses "h TICKET AHEAD", "w TICKET AHEAD AGAIN" or "g" into a status without Until.
+// standing parses "h TICKET AHEAD", "w TICKET AHEAD RECHECK" or "g" into a status without Until.
 func (w *words) standing() (s store.Status, ok bool) {
 	switch w.next() {
 	case "h":
@@ -153,7 +153,7 @@ func (w *words) standing() (s store.Status, ok bool) {
 	return s, !w.bad
 }
 
-// place parses an entry that show in line.lua wrote: "STATE LEFT AGO ID RECORD".
+// place parses an entry that describe in queue.lua wrote: "STATE LEFT AGO ID RECORD".
 func (w *words) place(name string) (p store.Entry, ok bool) {
 	switch w.next() {
 	case "h":

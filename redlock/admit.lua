@@ -9,8 +9,8 @@
 -- Invariant: the mark never falls.
 
 --#include node.lua
-local same = standing == string.format(' q %s %s %s 0', mark, ARGV[2], ARGV[3])
-if votes or wait > 0 or not same then return 'refused' .. standing end
+local same = status == string.format(' q %s %s %s 0', mark, ARGV[2], ARGV[3])
+if votes or wait > 0 or not same then return 'refused' .. status end
 if tonumber(ARGV[4]) > tonumber(mark) then mark = ARGV[4] end
 if trusted == 0 then
 	redis.call('SET', KEYS[1], ARGV[1] .. mark)
