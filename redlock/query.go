@@ -224,7 +224,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 // Names implements store.Store: it cannot. A lock's key looks like any other.
 func (s *Store) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield("", fmt.Errorf("%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and sqlite: "+
-			"can list locks", store.ErrUnsupported))
+		yield("", fmt.Errorf("%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and "+
+			"sqlite: can list locks", store.ErrUnsupported))
 	}
 }

@@ -20,8 +20,8 @@ func NewScript(text string) *Script {
 	return &Script{text, hex.EncodeToString(sum[:])}
 }
 
-// LoadScript returns the script of these embedded files, one after the other. A line --#include FILE stands for the text
-// of that file.
+// LoadScript returns the script of these embedded files, one after the other. A line --#include FILE stands for that
+// file's text.
 func LoadScript(from embed.FS, files ...string) *Script {
 	read := func(file string) string {
 		text, err := from.ReadFile(file)
