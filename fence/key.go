@@ -3,7 +3,6 @@ package fence
 import (
 	"context"
 	_ "embed" // for the script
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,10 +87,7 @@ func (k Key) Seen(ctx context.Context) (holdfast.Token, error) {
 		return 0, nil
 	}
 	seen, err := unpad(text)
-	if err != nil {
-		return 0, k.failed(ctx, err)
-	}
-	return seen, nil
+	return seen, k.failed(ctx, err)
 }
 
 // SetFloor makes the fence refuse every token below this one. It is for operators who replace a store and know the
@@ -102,10 +98,7 @@ func (k Key) SetFloor(ctx context.Context, token holdfast.Token) error {
 		return err
 	}
 	_, err := k.eval(ctx, "return redis.call('SET', KEYS[1], ARGV[1])", []string{k.Name}, []string{Pad(token)})
-	if err != nil {
-		return k.failed(ctx, err)
-	}
-	return nil
+	return k.failed(ctx, err)
 }
 
 // eval runs a script. It returns an error without calling Redis if Redis is not set or ctx is done.
@@ -119,13 +112,9 @@ func (k Key) eval(ctx context.Context, script string, keys, args []string) (any,
 	return k.Redis.Eval(ctx, script, keys, args)
 }
 
-// failed wraps err in an *Error that names the fence, with the cause of ctx if that has ended.
 func (k Key) failed(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		err = errors.Join(err, cause)
-	}
-	if strings.Contains(err.Error(), "CROSSSLOT") {
+	if err != nil && strings.Contains(err.Error(), "CROSSSLOT") {
 		err = fmt.Errorf("in a cluster all keys must have the hash tag of the fence: %w", err)
 	}
-	return &holdfast.Error{Op: "fence", Name: k.Name, Store: "Redis", Err: err}
+	return failed(ctx, "Redis", k.Name, err)
 }

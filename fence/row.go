@@ -43,10 +43,7 @@ func (r Row) Do(ctx context.Context, db *sql.DB, token holdfast.Token, write fun
 	if err := ctx.Err(); err != nil { // a lease that is over ends its context when it is checked
 		return r.failed(ctx, err)
 	}
-	if err := tx.Commit(); err != nil {
-		return r.failed(ctx, err)
-	}
-	return nil
+	return r.failed(ctx, tx.Commit())
 }
 
 // Enter raises the fence to token, or returns a *StaleError. A new holder calls it with the *sql.DB before its first
@@ -82,10 +79,7 @@ func (r Row) Seen(ctx context.Context, db Querier) (holdfast.Token, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, r.failed(ctx, err)
-	}
-	return seen, nil
+	return seen, r.failed(ctx, err)
 }
 
 // SetFloor makes the fence refuse every token below this one. It is for operators who replace a store and know the
@@ -95,10 +89,7 @@ func (r Row) SetFloor(ctx context.Context, db Querier, token holdfast.Token) err
 	if err := checkName(r.name); err != nil {
 		return err
 	}
-	if err := r.table.setFloor(ctx, db, r.name, token); err != nil {
-		return r.failed(ctx, err)
-	}
-	return nil
+	return r.failed(ctx, r.table.setFloor(ctx, db, r.name, token))
 }
 
 // checkName accepts the names that locks can have.
@@ -109,10 +100,17 @@ func checkName(name string) error {
 	return nil
 }
 
-// failed wraps err in an *Error that names the fence, with the cause of ctx if that has ended.
 func (r Row) failed(ctx context.Context, err error) error {
+	return failed(ctx, r.table.Dialect.String(), r.name, err)
+}
+
+// failed wraps err in an *Error that names the fence, with the cause of ctx if that has ended. It returns nil for nil.
+func failed(ctx context.Context, store, name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(err, cause)
 	}
-	return &holdfast.Error{Op: "fence", Name: r.name, Store: r.table.Dialect.String(), Err: err}
+	return &holdfast.Error{Op: "fence", Name: name, Store: store, Err: err}
 }

@@ -312,19 +312,13 @@ func (c *cluster) shouldRetry(ctx context.Context, slot int, w *connection, err 
 // isMoving reports whether a node refuses because the slot is being moved. In a script the error has another text: a
 // key that the script has emptied would now be created elsewhere.
 func isMoving(err error) bool {
-	said, ok := rediswire.IsRefusal(err)
-	if !ok {
-		return false
-	}
+	said, _ := rediswire.IsRefusal(err) // otherwise empty
 	return said.IsAsk() || said.IsTryAgain() || strings.Contains(said.Error(), "access a non local key")
 }
 
 // isMoved reports whether a node refuses because another keeps the slot.
 func isMoved(err error) bool {
-	said, ok := rediswire.IsRefusal(err)
-	if !ok {
-		return false
-	}
+	said, _ := rediswire.IsRefusal(err) // otherwise empty
 	_, moved := said.Moved()
 	return moved
 }

@@ -33,22 +33,7 @@ var sources embed.FS
 
 // newScript returns a script of these files, one after the other, with queue.lua in place of the include directive.
 // Code before that directive runs without queue.lua: on the fast path its functions are not even defined.
-func newScript(files ...string) *script {
-	text := ""
-	for _, file := range files {
-		text += source(file)
-	}
-	return rediswire.NewScript(strings.Replace(text, "--#include queue.lua\n", source("queue.lua"), 1))
-}
-
-// source returns the text of an embedded file.
-func source(file string) string {
-	text, err := sources.ReadFile(file)
-	if err != nil {
-		panic(err) // it is not in this package
-	}
-	return string(text)
-}
+func newScript(files ...string) *script { return rediswire.LoadScript(sources, files...) }
 
 const (
 	askAfter  = 2 * time.Millisecond // a claim that is out at a moment is asked about so much later

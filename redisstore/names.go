@@ -91,54 +91,49 @@ func (s *lines) decodePage(name, line string, answer rediswire.Reply) (places []
 // In a cluster, Names may miss a name whose slot is being moved and has not arrived when Names ends.
 func (s *lines) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen := map[string]bool{} // a server may name a key twice, and a key may move from one to another
-		err := s.frame.Alive(ctx)
-		if err == nil {
-			err = s.topology.each(ctx, func(n *node) error {
-				return s.namesOn(ctx, n, prefix, func(name string) bool {
-					known := seen[name]
-					seen[name] = true
-					return known || yield(name, nil)
-				})
-			})
-		}
+		err := s.eachPage(ctx, prefix, func(keys []string) error {
+			names, err := s.living(ctx, keys)
+			for i := 0; err == nil && i < len(names); i++ {
+				if !yield(names[i], nil) {
+					err = errStopped
+				}
+			}
+			return err
+		})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield("", s.frame.Fault(ctx, err))
 		}
 	}
 }
 
-// errStopped ends Names when the caller stops the iteration.
+// errStopped ends Names and Queues when the caller stops the iteration.
 var errStopped = errors.New("no more names are wanted")
 
-// namesOn calls found with the names on one node, until it returns false.
-func (s *lines) namesOn(ctx context.Context, n *node, prefix string, found func(name string) bool) error {
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		var names []string
-		var err error
-		if names, cursor, err = s.scan(ctx, n, prefix, cursor); err != nil {
-			return err
-		}
-		for _, name := range names {
-			if !found(name) {
-				return errStopped
+// eachPage calls do with each page of keys that may be those of queues with this prefix, and with no name twice.
+func (s *lines) eachPage(ctx context.Context, prefix string, do func(keys []string) error) error {
+	if err := s.frame.Alive(ctx); err != nil {
+		return err
+	}
+	seen := map[string]bool{} // a server may name a key twice, and a key may move from one to another
+	return s.topology.each(ctx, func(n *node) error {
+		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+			var keys []string
+			var err error
+			if keys, cursor, err = s.scanKeys(ctx, n, prefix, cursor); err != nil {
+				return err
+			}
+			keys = slices.DeleteFunc(keys, func(key string) bool {
+				name, ok := s.keys.name(key)
+				known := seen[name]
+				seen[name] = true
+				return !ok || known
+			})
+			if err := do(keys); err != nil {
+				return err
 			}
 		}
-	}
-	return nil
-}
-
-// scan returns the names of one page, and the cursor of the next page, which is 0 at the end.
-func (s *lines) scan(ctx context.Context, n *node, prefix string,
-	cursor uint64) (names []string, next uint64, err error) {
-	keys, next, err := s.scanKeys(ctx, n, prefix, cursor)
-	if err != nil {
-		return nil, 0, err
-	}
-	call := s.frame.Call(ctx, frame.AskTimeout)
-	defer call.End()
-	names, err = s.living(call.Context, keys)
-	return names, next, call.Outcome(err)
+		return nil
+	})
 }
 
 // scanKeys returns one page of keys that may be those of queues with this prefix.
@@ -178,28 +173,42 @@ func readScan(reply rediswire.Reply) (next uint64, keys []string, err error) {
 	return next, keys, err
 }
 
-// living returns the names among these keys whose queues have a claim or cannot be parsed.
+// living returns the names of these keys whose queues have a claim or cannot be parsed.
 func (s *lines) living(ctx context.Context, keys []string) (names []string, err error) {
-	keys = slices.DeleteFunc(keys, func(key string) bool { _, ok := s.keys.name(key); return !ok })
+	answers, err := s.listAll(ctx, keys, "any")
+	for i, answer := range answers {
+		word, _ := answer.Text()
+		if n, err := answer.Number(); err == nil && n == 1 || word == "newer" || word == "foreign" {
+			name, _ := s.keys.name(keys[i])
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// listAll is list for lines of any slots.
+func (s *lines) listAll(ctx context.Context, lines []string, what ...string) ([]rediswire.Reply, error) {
+	call := s.frame.Call(ctx, frame.AskTimeout)
+	defer call.End()
+	answers := make([]rediswire.Reply, len(lines))
 	var mu sync.Mutex
-	s.inSlots(keys, func(at *slotKeys, places []int) {
-		some := pick(keys, places)
-		answers, failed := s.list(ctx, at, some, "any")
+	var err error
+	s.inSlots(lines, func(at *slotKeys, places []int) {
+		some, failed := s.list(call.Context, at, pick(lines, places), what...)
 		mu.Lock()
 		defer mu.Unlock()
 		if failed != nil {
 			err = failed
 			return
 		}
-		for i, answer := range answers {
-			word, _ := answer.Text()
-			if n, err := answer.Number(); err == nil && n == 1 || word == "newer" || word == "foreign" {
-				name, _ := s.keys.name(some[i])
-				names = append(names, name)
-			}
+		for i, place := range places {
+			answers[place] = some[i]
 		}
 	})
-	return names, err
+	if err != nil {
+		return nil, call.Outcome(err)
+	}
+	return answers, nil
 }
 
 // list runs list.lua on queues of one slot.

@@ -140,12 +140,7 @@ func OpenConfig(ctx context.Context, config Config, options ...Option) (*Store, 
 // openAt opens a store with clients of its own. info is Config.Info.
 func (b *base) openAt(ctx context.Context, reach rueidis.ClientOption, info func(context.Context) (string, error)) (
 	*Store, error) {
-	b.frame.Hide(reach.Password)
-	if b.credentials != nil {
-		rediswire.LogIn(b.frame.Life(), &reach, b.credentials, b.frame)
-	} else if reach.Password == "" {
-		b.frame.Hide(reach.Username) // a user without a password is most often a password in the wrong place
-	}
+	rediswire.LogIn(b.frame.Life(), &reach, b.credentials, b.frame)
 	b.frame.Hide(cmp.Or(reach.Sentinel.Password, reach.Sentinel.Username))
 	dial := b.way.Dial
 	clients := func(address string) (rueidis.Client, bool, error) {

@@ -6,11 +6,9 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 var _ store.Lister = (*Store)(nil)
@@ -31,11 +29,15 @@ func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 // and a script reads the queues of a page.
 func (s *lines) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 	return func(yield func(store.Queue, error) bool) {
-		l := lister{lines: s, ctx: ctx, yield: yield, seen: map[string]bool{}}
-		err := s.frame.Alive(ctx)
-		if err == nil {
-			err = s.topology.each(ctx, func(n *node) error { return l.listOn(n, prefix) })
-		}
+		l := lister{lines: s, ctx: ctx, yield: yield}
+		err := s.eachPage(ctx, prefix, func(keys []string) error {
+			for page := range slices.Chunk(keys, queuesBatch) {
+				if err := l.listPage(page); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(store.Queue{}, s.frame.Fault(ctx, err))
 		}
@@ -47,52 +49,12 @@ type lister struct {
 	*lines
 	ctx   context.Context
 	yield func(store.Queue, error) bool
-	seen  map[string]bool // a server may name a key twice, and a key may move from one to another
-}
-
-// listOn yields the queues on one node.
-func (l *lister) listOn(n *node, prefix string) error {
-	for cursor, more := uint64(0), true; more; more = cursor != 0 {
-		var keys []string
-		var err error
-		if keys, cursor, err = l.scanKeys(l.ctx, n, prefix, cursor); err != nil {
-			return err
-		}
-		keys = slices.DeleteFunc(keys, func(key string) bool {
-			name, ok := l.keys.name(key)
-			known := l.seen[name]
-			l.seen[name] = true
-			return !ok || known
-		})
-		for page := range slices.Chunk(keys, queuesBatch) {
-			if err := l.listPage(page); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // listPage yields the queues with these keys.
 func (l *lister) listPage(keys []string) error {
-	call := l.frame.Call(l.ctx, frame.AskTimeout)
-	defer call.End()
-	answers := make([]rediswire.Reply, len(keys))
-	var mu sync.Mutex
-	var err error
-	l.inSlots(keys, func(at *slotKeys, places []int) {
-		some, failed := l.list(call.Context, at, pick(keys, places), "0", strconv.Itoa(queuesEach))
-		mu.Lock()
-		defer mu.Unlock()
-		if failed != nil {
-			err = failed
-			return
-		}
-		for i, place := range places {
-			answers[place] = some[i]
-		}
-	})
-	if err := call.Outcome(err); err != nil {
+	answers, err := l.listAll(l.ctx, keys, "0", strconv.Itoa(queuesEach))
+	if err != nil {
 		return err
 	}
 	for i, key := range keys {

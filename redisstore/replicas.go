@@ -110,7 +110,7 @@ func (r *receipt) DoAll(ctx context.Context, commands []rueidis.Completed) []red
 	mine, own := r.next, &question{ctx: ctx, commands: commands}
 	mine.asked = append(mine.asked, own)
 	r.mu.Unlock()
-	notify(r.due)
+	rediswire.Notify(r.due)
 	select {
 	case <-mine.done:
 		if mine.short != nil {

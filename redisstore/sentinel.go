@@ -283,7 +283,7 @@ func (s *sentinels) watch() {
 			return
 		}
 		if _, err := s.locate(life); err != nil && pause(life, sentinelTimeout) {
-			notify(s.changed)
+			rediswire.Notify(s.changed)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func (s *sentinels) subscribe(conn rueidis.DedicatedClient) error {
 	ended := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) {
 		// NAME OLD-HOST OLD-PORT HOST PORT; it may arrive late, so it only triggers a query
 		if name, _, _ := strings.Cut(m.Message, " "); name == s.master {
-			notify(s.changed)
+			rediswire.Notify(s.changed)
 		}
 	}})
 	ctx, cancel := context.WithTimeout(s.store.frame.Life(), sentinelTimeout)
@@ -302,7 +302,7 @@ func (s *sentinels) subscribe(conn rueidis.DedicatedClient) error {
 	if err := conn.Do(ctx, conn.B().Subscribe().Channel("+switch-master").Build()).Error(); err != nil {
 		return err
 	}
-	notify(s.changed)
+	rediswire.Notify(s.changed)
 	select {
 	case <-ended:
 	case <-s.store.frame.Life().Done():

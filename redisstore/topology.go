@@ -182,7 +182,7 @@ func (t *single) prepare(_ *node, w *connection, _ *Server) error {
 		err = t.store.arrive(ctx, w, t.at)
 	}
 	if err == nil {
-		notify(t.reached)
+		rediswire.Notify(t.reached)
 	}
 	return err
 }
@@ -235,13 +235,5 @@ func (t *single) follow() {
 		if info := rediswire.ReadInfo(text); err == nil && info.Run() != "" {
 			t.home.keepTo(runText(&info), errSwitched)
 		}
-	}
-}
-
-// notify puts a token into a channel that holds one.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

@@ -108,10 +108,8 @@ func allowed(scheme string) []string {
 
 // reach reads from a URL how to connect to the server.
 func reach(at store.Location, options *rueidis.ClientOption) (err error) {
-	if at.User != nil {
-		options.Username = at.User.Username()
-		options.Password, _ = at.User.Password()
-	}
+	options.Username = at.User.Username()
+	options.Password, _ = at.User.Password()
 	name, secure := product(at.Scheme)
 	if secure {
 		if options.TLSConfig, err = tlsurl.Config(at); err != nil {

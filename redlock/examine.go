@@ -43,11 +43,9 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 
 // majorityOf reports whether enough nodes vote.
 func majorityOf(nodes []NodeHealth) store.Finding {
-	votes := 0
 	var others []string
 	for _, n := range nodes {
 		if n.State == Voting {
-			votes++
 			continue
 		}
 		about := fmt.Sprintf("%s is %s", n.Address, n.State)
@@ -58,11 +56,9 @@ func majorityOf(nodes []NodeHealth) store.Finding {
 		}
 		others = append(others, about)
 	}
-	need := len(nodes)/2 + 1
+	votes, need := len(nodes)-len(others), len(nodes)/2+1
 	f := store.Finding{
-		Check: "majority",
-		Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes),
-			need),
+		Check: "majority", Found: fmt.Sprintf("%d of %d nodes vote, and %d are needed", votes, len(nodes), need),
 	}
 	if len(others) > 0 {
 		f.Found += ": " + strings.Join(others, "; ")

@@ -31,10 +31,8 @@ func (e *noMajority) Error() string {
 		return text
 	}
 	if e.wait > 0 {
-		text += fmt.Sprintf(
-			"; nodes are in quarantine for another %v: run `holdfast redlock init` if they are new",
-			e.wait,
-		)
+		text += fmt.Sprintf("; nodes are in quarantine for another %v: run `holdfast redlock init` if they are new",
+			e.wait)
 	}
 	return text + ": " + strings.Join(e.whys, "; ")
 }

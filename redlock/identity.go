@@ -36,7 +36,8 @@ func (s *Store) identify(ctx context.Context) error {
 			id, _ = mostCommon(ids)
 		}
 	}
-	if err := s.checkMajority(ctx, failures(errs)); err != nil {
+	answers := slices.Repeat([]vote.Answer{{Code: vote.Absent}}, len(errs))
+	if err := s.checkMajority(ctx, withFailures(answers, errs)); err != nil {
 		return err
 	}
 	version, id, _ := strings.Cut(id, " ")
@@ -90,15 +91,4 @@ func mostCommon(texts []string) (text string, count int) {
 		}
 	}
 	return text, count
-}
-
-// failures converts errors to answers of nodes.
-func failures(errs []error) []vote.Answer {
-	all := make([]vote.Answer, len(errs))
-	for i, err := range errs {
-		if all[i] = (vote.Answer{Code: vote.Absent}); err != nil {
-			all[i] = vote.Answer{Code: vote.Failed, Err: err}
-		}
-	}
-	return all
 }

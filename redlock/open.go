@@ -113,12 +113,7 @@ func connectLater(at store.Location, more ...Option) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(options.InitAddress, set)
-	s.frame.Hide(options.Password)
-	if s.credentials != nil {
-		rediswire.LogIn(s.frame.Life(), &options, s.credentials, s.frame)
-	} else if options.Password == "" {
-		s.frame.Hide(options.Username) // a user without a password is most often a password in the wrong place
-	}
+	rediswire.LogIn(s.frame.Life(), &options, s.credentials, s.frame)
 	for i, address := range options.InitAddress {
 		options.InitAddress = []string{address}
 		client, err := rediswire.NewClient(s.frame.Life(), rediswire.DialTimeout, options, s.way.Dial)

@@ -49,14 +49,28 @@ func gatherWithin[T any](
 
 // requestAll sends a request to all nodes at once.
 func (s *Store) requestAll(ctx context.Context, r vote.Request) []vote.Answer {
-	answers, errs := gather(ctx, s,
-		func(ctx context.Context, n *node) (vote.Answer, error) { return s.requestOne(ctx, n, r) })
+	return withFailures(gather(ctx, s,
+		func(ctx context.Context, n *node) (vote.Answer, error) { return s.requestOne(ctx, n, r) }))
+}
+
+// withFailures returns answers with errs in place of those that failed.
+func withFailures(answers []vote.Answer, errs []error) []vote.Answer {
 	for i, err := range errs {
 		if err != nil {
 			answers[i] = vote.Answer{Code: vote.Failed, Err: err}
 		}
 	}
 	return answers
+}
+
+// nodesWith returns the nodes whose answers meet a condition.
+func nodesWith(all []vote.Answer, condition func(*vote.Answer) bool) (nodes nodeSet) {
+	for i := range all {
+		if condition(&all[i]) {
+			nodes |= 1 << i
+		}
+	}
+	return nodes
 }
 
 // requestOne sends a request to one node.
@@ -73,12 +87,7 @@ func (s *Store) requestOne(ctx context.Context, n *node, r vote.Request) (vote.A
 
 // checkMajority returns an error if no majority has responded.
 func (s *Store) checkMajority(ctx context.Context, all []vote.Answer) error {
-	var counts nodeSet
-	for i := range all {
-		if s.failure(&all[i]) == nil {
-			counts |= 1 << i
-		}
-	}
+	counts := nodesWith(all, func(a *vote.Answer) bool { return s.failure(a) == nil })
 	switch {
 	case counts.count() >= s.rules.Majority():
 		return nil
@@ -128,13 +137,18 @@ func (s *Store) findKey(ctx context.Context, c *store.Claim, began time.Time) (v
 func (s *Store) leaveUnknown(ctx context.Context, c *store.Claim) error {
 	values, err := s.findKey(ctx, c, time.Now())
 	for _, value := range values {
-		all := s.requestAll(ctx,
-			vote.Request{Op: vote.Leave, Key: s.key(c.Name), Value: value, TTL: c.TTL, Bury: true, Tell: true})
+		all := s.buryAll(ctx, c.Name, value, c.TTL)
 		if err == nil {
 			err = s.checkMajority(ctx, all)
 		}
 	}
 	return err
+}
+
+// buryAll takes a name away from a value at all nodes, and keeps that value from having it again within ttl.
+func (s *Store) buryAll(ctx context.Context, name, value string, ttl time.Duration) []vote.Answer {
+	return s.requestAll(ctx,
+		vote.Request{Op: vote.Leave, Key: s.key(name), Value: value, TTL: ttl, Bury: true, Tell: true})
 }
 
 // majorityHolder returns the holder that has the key at a majority, or may have it, or nil. Of several that may have
@@ -187,30 +201,15 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	}
 	looks := s.requestAll(ctx, vote.Request{Op: vote.Look, Key: s.key(name)})
 	all := s.requestAll(ctx, vote.Request{Op: vote.Break, Key: s.key(name), Ticket: ticket, TTL: s.maxTTL})
-	if i := slices.IndexFunc(looks, func(a vote.Answer) bool {
-		return a.Code == vote.Denied &&
-			a.Ticket == ticket
-	}); i >= 0 {
-		bury := vote.Request{
-			Op:    vote.Leave,
-			Key:   s.key(name),
-			Value: looks[i].Holder,
-			TTL:   s.maxTTL,
-			Bury:  true,
-			Tell:  true,
-		}
-		for i, a := range s.requestAll(ctx, bury) {
+	isHolder := func(a vote.Answer) bool { return a.Code == vote.Denied && a.Ticket == ticket }
+	if i := slices.IndexFunc(looks, isHolder); i >= 0 {
+		for i, a := range s.buryAll(ctx, name, looks[i].Holder, s.maxTTL) {
 			if a.Code == vote.Left {
 				all[i] = vote.Answer{Code: vote.Granted}
 			}
 		}
 	}
-	var broken nodeSet
-	for i := range all {
-		if all[i].Code == vote.Granted {
-			broken |= 1 << i
-		}
-	}
+	broken := nodesWith(all, func(a *vote.Answer) bool { return a.Code == vote.Granted })
 	switch err := s.checkMajority(ctx, all); {
 	case broken.count() >= s.rules.Majority():
 		return nil
@@ -225,13 +224,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 // Names implements store.Store: it cannot. A lock's key looks like any other.
 func (s *Store) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield(
-			"",
-			fmt.Errorf(
-				"%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and sqlite: can "+
-					"list locks",
-				store.ErrUnsupported,
-			),
-		)
+		yield("", fmt.Errorf("%w: in redlock a lock's key cannot be told from other keys; redis://, etcd:// and "+
+			"sqlite: can list locks", store.ErrUnsupported))
 	}
 }

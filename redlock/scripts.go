@@ -3,7 +3,6 @@ package redlock
 import (
 	"embed"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
@@ -32,19 +31,7 @@ var (
 )
 
 func newScript(op vote.Op) *rediswire.Script {
-	text := source(op.String())
-	for _, part := range []string{"node", "holder"} {
-		text = strings.Replace(text, "--#include "+part+".lua\n", source(part), 1)
-	}
-	return rediswire.NewScript(text)
-}
-
-func source(name string) string {
-	text, err := sources.ReadFile(name + ".lua")
-	if err != nil {
-		panic(err) // it was embedded
-	}
-	return string(text)
+	return rediswire.LoadScript(sources, op.String()+".lua")
 }
 
 // A call is one run of a script.

@@ -139,10 +139,7 @@ func (s *Store) carry(batch []nodeRequest) {
 		batch[i].from.answer(&batch[i], a)
 	}
 	if s.inFlight.Add(-1) == 0 && s.frame.Closed() {
-		select {
-		case s.idle <- struct{}{}:
-		default:
-		}
+		rediswire.Notify(s.idle)
 	}
 }
 

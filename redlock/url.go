@@ -45,10 +45,8 @@ func parse(at store.Location, more ...Option) (options rueidis.ClientOption, set
 		}
 		options.InitAddress = append(options.InitAddress, host)
 	}
-	if at.User != nil {
-		options.Username = at.User.Username()
-		options.Password, _ = at.User.Password()
-	}
+	options.Username = at.User.Username()
+	options.Password, _ = at.User.Password()
 	if at.Scheme == "redlocks" {
 		if options.TLSConfig, err = tlsurl.Config(at); err != nil {
 			return options, set, err

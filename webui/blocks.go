@@ -75,9 +75,6 @@ func (b *board) roots(name string) (roots []string) {
 
 // waitsFor returns the names that an owner waits for.
 func (b *board) waitsFor(owner string) (names []string) {
-	if owner == "" {
-		return nil
-	}
 	for _, name := range b.names(owner) {
 		if slices.ContainsFunc(b.queues[name].Waiters(), func(e holdfast.Entry) bool { return e.Owner.ID == owner }) {
 			names = append(names, name)
@@ -120,9 +117,6 @@ func (b *board) block(name, focus string, seen map[string]bool) *blockJSON {
 
 // contended returns the names other than one that an owner holds and that other claims wait for.
 func (b *board) contended(owner, except string) (names []string) {
-	if owner == "" {
-		return nil
-	}
 	for _, name := range b.names(owner) {
 		if q := b.queues[name]; name != except && len(q.Waiters()) > 0 && q.holds(owner) {
 			names = append(names, name)

@@ -292,7 +292,7 @@ func (q *queue) encoded() json.RawMessage {
 	return q.row
 }
 
-// names returns the names in whose queues an owner has claims, in order.
+// names returns the names in whose queues an owner has claims, in order: none for an owner without an ID.
 func (b *board) names(owner string) []string { return slices.Sorted(maps.Keys(b.owners[owner])) }
 
 // join returns two texts separated by a semicolon, or the one that is not empty.

@@ -2,6 +2,7 @@ package webui
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -152,9 +153,6 @@ const maxLinks = 8
 
 // also returns the claims that an owner has in other queues.
 func (b *board) also(owner, name string) (links []linkJSON) {
-	if owner == "" {
-		return nil
-	}
 	for _, other := range b.names(owner) {
 		if other != name && len(links) < maxLinks {
 			links = append(links, linkJSON{other, b.queues[other].holds(owner)})
@@ -165,12 +163,7 @@ func (b *board) also(owner, name string) (links []linkJSON) {
 
 // holds reports whether an owner with an ID holds the name.
 func (q *queue) holds(owner string) bool {
-	for _, h := range q.Holders() {
-		if h.Owner.ID == owner {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.Holders(), func(h holdfast.Entry) bool { return h.Owner.ID == owner })
 }
 
 // notes returns what an operator should know about requests for a name: what could be refused or held back. It has

@@ -147,12 +147,6 @@ func (a *app) withLease(ctx context.Context, args []string,
 	})
 }
 
-// leased is the grip of acquire.
-type leased struct{ *holdfast.Lease }
-
-// Tokens implements grip.
-func (l leased) Tokens() []holdfast.Token { return []holdfast.Token{l.Token()} }
-
 // lockOne acquires the one lock, as a lease that can be detached for r.spell. If it cannot be, lockOne does not wait.
 func (r *run) lockOne(ctx context.Context) (grip, error) {
 	switch a := &r.session.abilities; {
@@ -162,11 +156,7 @@ func (r *run) lockOne(ctx context.Context) (grip, error) {
 		return nil, usageError("%s: %w: --for %v: the store allows %v to %v", a.Store, holdfast.ErrBadTTL, r.spell,
 			a.MinTTL, a.MaxTTL)
 	}
-	lease, err := r.leaseOf(ctx, r.session.Client, r.names[0], r.options())
-	if err != nil {
-		return nil, err // not a nil *Lease in a non-nil grip
-	}
-	return leased{lease}, nil
+	return gripOfOne(r.leaseOf(ctx, r.session.Client, r.names[0], r.options()))
 }
 
 // detach acquires the one lock, detaches it, and prints it.
@@ -182,10 +172,7 @@ func (r *run) detach(ctx context.Context, asJSON bool) error {
 	}
 	switch {
 	case sig != nil: // closing the store releases what was acquired
-		if sig == syscall.SIGINT {
-			r.app.last = dieOfInterrupt
-		}
-		return exitWith(exitSignal(sig), "ended by a signal while waiting: %v", sig)
+		return r.app.endedBy(sig)
 	case err != nil:
 		return err
 	}

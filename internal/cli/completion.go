@@ -137,10 +137,10 @@ func (a *app) completeNames(cmd *cobra.Command, begin string) ([]string, cobra.S
 		}
 		found <- names
 	}()
+	var names []string
 	select {
-	case names := <-found:
-		return names, cobra.ShellCompDirectiveNoFileComp
+	case names = <-found:
 	case <-ctx.Done():
-		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

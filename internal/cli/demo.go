@@ -2,10 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 
 	"github.com/spf13/cobra"
 
@@ -41,18 +40,7 @@ ignored. It exits with 0 if each round showed what it should, and with 1 if not.
 	flags.IntVar(&plan.Items, "items", 100, "how many items there are; more take longer")
 	flags.IntVar(&plan.Workers, "workers", 4, "how many processes sell them")
 	flags.BoolVar(&plan.Plain, "plain", false, "print plain lines, also on a terminal")
-	cmd.AddCommand(&cobra.Command{
-		Use:    "worker",
-		Short:  "One process of the demo, started by the demo",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := demo.Work(cmd.Context(), a.stdin, a.stdout); err != nil {
-				return &exitError{exitUnshown, err}
-			}
-			return nil
-		},
-	})
+	cmd.AddCommand(a.newProcess("worker", "One process of the demo, started by the demo", exitUnshown, demo.Work))
 	return cmd
 }
 
@@ -67,16 +55,21 @@ func (a *app) demonstrate(ctx context.Context, plan *demo.Plan) error {
 	if err := plan.Check(); err != nil {
 		return &exitError{exitUsage, err}
 	}
-	signals := make(chan os.Signal, 1)
-	notifyUnlessIgnored(signals, endingSignals)
-	defer signal.Stop(signals)
-	running, stop := listen(ctx, signals)
-	err = demo.Run(running, plan)
-	if sig := stop(); sig != nil && errors.Is(err, context.Canceled) {
-		return exitWith(exitSignal(sig), "the demo was ended by a signal: %v", sig)
+	err = untilSignal(ctx, "the demo", func(ctx context.Context) error { return demo.Run(ctx, plan) })
+	return coded(exitUnshown, err)
+}
+
+// newProcess returns the hidden command of a process that another command starts. It exits with code if do fails.
+func (a *app) newProcess(
+	use, short string, code int, do func(context.Context, io.Reader, io.Writer) error,
+) *cobra.Command {
+	return &cobra.Command{
+		Use:    use,
+		Short:  short,
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return coded(code, do(cmd.Context(), a.stdin, a.stdout))
+		},
 	}
-	if err != nil {
-		return &exitError{exitUnshown, err}
-	}
-	return nil
 }

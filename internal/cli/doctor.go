@@ -54,11 +54,8 @@ type doctorJSON struct {
 
 // doctor examines the store and writes the findings.
 func (a *app) doctor(ctx context.Context, asJSON, strict bool) error {
-	at, err := a.locate()
+	at, err := a.locateToWrite()
 	if err != nil {
-		return err
-	}
-	if err := makeStateFolder(at); err != nil {
 		return err
 	}
 	a.silent = true // what stores log is among the findings

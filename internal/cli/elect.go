@@ -53,31 +53,15 @@ leadership was broken. Then elect campaigns again, also while the store cannot b
 		},
 		ValidArgsFunction: a.completeRun,
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usageError("%v (see holdfast elect --help; the command and its own flags come after --)",
-			argumentError(err))
-	})
+	cmd.SetFlagErrorFunc(flagErrorBeforeDash)
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&once, "once", false, "exit with 79 when the leadership is lost, instead of campaigning again")
 	durationVar(cmd, &f.wait, "wait",
 		"how long to campaign, each time (default: until it leads); then it exits with 75")
 	durationVar(cmd, &f.ttl, "ttl", "how long the leadership outlives holdfast without being renewed (default 30s)")
-	durationVar(
-		cmd,
-		&f.grace,
-		"grace",
-		"how much longer the store keeps it, for the command to end\n"+
-			"(default: --kill-after and 1s, where the store can)",
-	)
-	durationVar(cmd, &f.killAfter, "kill-after",
-		"how long the command may take to end if the leadership is lost (default 5s),\n"+
-			"or if holdfast gets SIGTERM (default: for ever)")
-	flags.BoolVar(&f.foreground, "foreground", false,
-		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
-	flags.StringVar(&f.label, "label", "", "a `LABEL` that show, ls and top print (default: the command's name)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false,
-		"report on stderr when it leads, with the token, and when the leadership is lost")
+	f.endFlags(cmd, "it", "the leadership")
+	f.commandFlags(flags, "report on stderr when it leads, with the token, and when the leadership is lost")
 	return cmd
 }
 
@@ -124,12 +108,6 @@ func recovers(err error) bool {
 	return (fault || errors.Is(err, holdfast.ErrLost)) && !store.Final(err)
 }
 
-// A leadership is the grip of elect.
-type leadership struct{ *holdfast.Lease }
-
-// Tokens implements grip.
-func (l leadership) Tokens() []holdfast.Token { return []holdfast.Token{l.Token()} }
-
 // campaign waits until this process leads.
 func (r *run) campaign(ctx context.Context) (grip, error) {
 	election := r.session.Election(r.names[0], r.options()...)
@@ -139,9 +117,5 @@ func (r *run) campaign(ctx context.Context) (grip, error) {
 				leader.Since.Format(time.DateTime))
 		}
 	}
-	lease, err := election.Campaign(ctx)
-	if err != nil {
-		return nil, err // not a nil *Lease in a non-nil grip
-	}
-	return leadership{lease}, nil
+	return gripOfOne(election.Campaign(ctx))
 }

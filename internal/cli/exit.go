@@ -57,6 +57,14 @@ func exitWith(code int, format string, args ...any) error {
 	return &exitError{code, fmt.Errorf(format, unprefixed(args)...)}
 }
 
+// coded returns err with an exit code, unless it is nil or has one.
+func coded(code int, err error) error {
+	if _, has := errors.AsType[*exitError](err); err == nil || has {
+		return err
+	}
+	return &exitError{code, err}
+}
+
 // usageError returns an error about how holdfast was called.
 func usageError(format string, args ...any) error { return exitWith(exitUsage, format, args...) }
 

@@ -128,7 +128,11 @@ func (a *app) export(ctx context.Context, f *exporterFlags) error {
 			return usageError("--listen: %v", err)
 		}
 		a.logf("metrics are served at http://%s/metrics", listener.Addr())
-		end, failed := serve(listener, e.Handler())
+		server := &http.Server{
+			Handler: e.Handler(), ReadHeaderTimeout: serveWithin, ReadTimeout: serveWithin, WriteTimeout: serveWithin,
+			IdleTimeout: time.Minute,
+		}
+		end, failed := serve(listener, server, endWithin)
 		defer end()
 		served = failed
 	}
@@ -155,25 +159,20 @@ func (a *app) openToExport(ctx context.Context) (c *holdfast.Client, name string
 	if isMissing(at) {
 		return nil, "", true, errors.New("the file does not exist yet; holdfast run creates it")
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
-	defer cancel()
-	s, err := openAt(ctx, at)
+	s, err := openSoon(ctx, at)
 	if err != nil {
 		return nil, "", exitCode(err) != exitUsage, err
 	}
 	return s.Client, s.abilities.Store, false, nil
 }
 
-// serve serves HTTP until end is called. If it ends before, failed has the error.
-func serve(l net.Listener, handler http.Handler) (end func(), failed <-chan error) {
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: serveWithin, ReadTimeout: serveWithin, WriteTimeout: serveWithin,
-		IdleTimeout: time.Minute,
-	}
+// serve serves HTTP until end is called, which waits for requests under way for at most within. If serving ends before,
+// failed has the error.
+func serve(l net.Listener, server *http.Server, within time.Duration) (end func(), failed <-chan error) {
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), endWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
 			server.Close() //nolint:errcheck // the process ends

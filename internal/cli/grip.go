@@ -68,3 +68,17 @@ func gripOf(m *holdfast.MultiLease, err error) (grip, error) {
 	}
 	return m, nil
 }
+
+// A leased is one lease as a grip.
+type leased struct{ *holdfast.Lease }
+
+// Tokens implements grip.
+func (l leased) Tokens() []holdfast.Token { return []holdfast.Token{l.Token()} }
+
+// gripOfOne likewise returns a nil grip for a nil lease.
+func gripOfOne(l *holdfast.Lease, err error) (grip, error) {
+	if err != nil {
+		return nil, err
+	}
+	return leased{l}, nil
+}

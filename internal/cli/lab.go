@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,19 +48,11 @@ a temporary folder and on a port of its own; it must be installed. The others ne
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	cmd.AddCommand(newLabRun(a), &cobra.Command{
-		Use:    "player",
-		Short:  "One process of lab run, started by lab run",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd.AddCommand(newLabRun(a), a.newProcess("player", "One process of lab run, started by lab run", exitUncaught,
+		func(ctx context.Context, in io.Reader, out io.Writer) error {
 			a.silent = true
-			if err := broken.Perform(cmd.Context(), a.stdin, a.stdout); err != nil {
-				return &exitError{exitUncaught, err}
-			}
-			return nil
-		},
-	})
+			return broken.Perform(ctx, in, out)
+		}))
 	return cmd
 }
 
@@ -146,27 +138,18 @@ func (l *labRun) choose(names []string) ([]*broken.Rung, error) {
 }
 
 // playAll plays rungs until all are played or a signal ends it.
-func (a *app) playAll(ctx context.Context, l *labRun, rungs []*broken.Rung) (err error) {
+func (a *app) playAll(ctx context.Context, l *labRun, rungs []*broken.Rung) error {
 	self, err := os.Executable()
 	if err != nil {
 		return exitWith(exitUncaught, "the lab cannot find its own program, which its players run: %w", err)
 	}
 	a.silent = true // stores warn of what is done to their servers, which is the point
-	signals := make(chan os.Signal, 1)
-	notifyUnlessIgnored(signals, endingSignals)
-	defer signal.Stop(signals)
-	running, stop := listen(ctx, signals)
 	lab := &broken.Lab{
 		Command: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, "lab", "player") },
 	}
-	err = errors.Join(a.playEach(running, l, lab, rungs), lab.Close())
-	if sig := stop(); sig != nil && errors.Is(err, context.Canceled) {
-		return exitWith(exitSignal(sig), "the lab was ended by a signal: %v", sig)
-	}
-	if _, coded := errors.AsType[*exitError](err); err != nil && !coded {
-		return &exitError{exitUncaught, err}
-	}
-	return err
+	return coded(exitUncaught, untilSignal(ctx, "the lab", func(ctx context.Context) error {
+		return errors.Join(a.playEach(ctx, l, lab, rungs), lab.Close())
+	}))
 }
 
 // playEach plays one rung after the other, and writes the outcome of each when it is over. Rungs whose server is

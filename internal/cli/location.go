@@ -63,6 +63,15 @@ func isDefault(at store.Location) bool {
 	return err == nil && at.Scheme == usual.Scheme && at.Path == usual.Path
 }
 
+// locateToWrite is locate for commands that create the default file.
+func (a *app) locateToWrite() (store.Location, error) {
+	at, err := a.locate()
+	if err != nil {
+		return at, err
+	}
+	return at, makeStateFolder(at)
+}
+
 // makeStateFolder creates the folder of the default location, with access for the user only. It does nothing for other
 // locations.
 func makeStateFolder(at store.Location) error {
@@ -154,6 +163,13 @@ func isMissing(at store.Location) bool {
 	}
 	_, err := os.Stat(filepath.Dir(at.Path))
 	return err == nil || isDefault(at)
+}
+
+// openSoon is openAt within requestWithin.
+func openSoon(ctx context.Context, at store.Location) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	defer cancel()
+	return openAt(ctx, at)
 }
 
 func openAt(ctx context.Context, at store.Location) (*session, error) {

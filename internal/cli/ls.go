@@ -26,12 +26,7 @@ func newLs(a *app) *cobra.Command {
 		Example: `  holdfast ls
   holdfast ls deploy/
   holdfast ls --json | jq -r '.locks[].name'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError("ls takes one prefix, not %d arguments", len(args))
-			}
-			return nil
-		},
+		Args:              atMostOnePrefix,
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *session) error {
@@ -41,6 +36,14 @@ func newLs(a *app) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
+}
+
+// atMostOnePrefix checks arguments.
+func atMostOnePrefix(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError("%s takes one prefix, not %d arguments", cmd.Name(), len(args))
+	}
+	return nil
 }
 
 // list writes the queues of all names with this prefix.

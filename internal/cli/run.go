@@ -76,10 +76,7 @@ Processes that the command leaves in the background do not run under the lock.`,
 		},
 		ValidArgsFunction: a.completeRun,
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		return usageError("%v (see holdfast run --help; the command and its own flags come after --)",
-			argumentError(err))
-	})
+	cmd.SetFlagErrorFunc(flagErrorBeforeDash)
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	durationVar(cmd, &f.wait, "wait", "how long to wait for the lock (default: until it is acquired)")
@@ -88,16 +85,7 @@ Processes that the command leaves in the background do not run under the lock.`,
 	flags.IntVar(&f.busyExit, "busy-exit", exitBusy, "exit `CODE` if the lock is taken")
 	f.demandFlags(flags)
 	durationVar(cmd, &f.ttl, "ttl", "how long the lock is kept without being renewed, if holdfast dies (default 30s)")
-	durationVar(
-		cmd,
-		&f.grace,
-		"grace",
-		"how much longer the store keeps the lock, for the command to end\n"+
-			"(default: --kill-after and 1s, where the store can)",
-	)
-	durationVar(cmd, &f.killAfter, "kill-after",
-		"how long the command may take to end if the lock is lost (default 5s),\n"+
-			"or if holdfast gets SIGTERM (default: for ever)")
+	f.endFlags(cmd, "the lock", "the lock")
 	durationVar(cmd, &f.atLeast, "at-least",
 		"keep the lock taken for at least this long, also if the command ends before:\n"+
 			"for cron on machines whose clocks differ")
@@ -106,12 +94,30 @@ Processes that the command leaves in the background do not run under the lock.`,
 	durationVar(cmd, &f.keepFor, "keep-for",
 		"with --once: how long the store remembers the KEY (default 24h);\n"+
 			"longer than the machines' clocks differ")
+	f.commandFlags(flags, "report on stderr which holder it waits for, how long it took, and the token")
+	return cmd
+}
+
+// flagErrorBeforeDash is for subcommands whose own flags precede a command's.
+func flagErrorBeforeDash(cmd *cobra.Command, err error) error {
+	return usageError("%v (see %s --help; the command and its own flags come after --)", argumentError(err),
+		cmd.CommandPath())
+}
+
+// endFlags defines how long the command may take to end when its lock is lost. kept and lost name that lock.
+func (f *runFlags) endFlags(cmd *cobra.Command, kept, lost string) {
+	durationVar(cmd, &f.grace, "grace", "how much longer the store keeps "+kept+", for the command to end\n"+
+		"(default: --kill-after and 1s, where the store can)")
+	durationVar(cmd, &f.killAfter, "kill-after", "how long the command may take to end if "+lost+
+		" is lost (default 5s),\nor if holdfast gets SIGTERM (default: for ever)")
+}
+
+// commandFlags defines how the command is run, shown and reported on.
+func (f *runFlags) commandFlags(flags *pflag.FlagSet, verbose string) {
 	flags.BoolVar(&f.foreground, "foreground", false,
 		"leave the command in holdfast's process group, so that it shares the terminal with a pipe")
 	flags.StringVar(&f.label, "label", "", "a `LABEL` that show, ls and top print (default: the command's name)")
-	flags.BoolVarP(&f.verbose, "verbose", "v", false,
-		"report on stderr which holder it waits for, how long it took, and the token")
-	return cmd
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, verbose)
 }
 
 // demandFlags defines the flags that say what is requested of a name.

@@ -40,14 +40,11 @@ line for each lock, and one for each that changes.`,
   holdfast top deploy/
   holdfast top --once
   holdfast top --plain | grep nightly`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError("top takes one prefix, not %d arguments", len(args))
-			}
-			if flags.interval < minInterval {
+		Args: func(cmd *cobra.Command, args []string) error {
+			if flags.interval < minInterval && len(args) <= 1 {
 				return usageError("--interval is %v, and %v is the least", flags.interval, minInterval)
 			}
-			return nil
+			return atMostOnePrefix(cmd, args)
 		},
 		ValidArgsFunction: a.completeName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,9 +106,7 @@ func (a *app) openSource(ctx context.Context) (*source, error) {
 }
 
 func (s *source) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
-	defer cancel()
-	open, err := openAt(ctx, s.at)
+	open, err := openSoon(ctx, s.at)
 	if err != nil {
 		return err
 	}

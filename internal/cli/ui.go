@@ -102,16 +102,11 @@ func (a *app) serveUI(ctx context.Context, f *uiFlags) error {
 // openForUI opens the store. Unlike the commands that read once it creates the default file, since locks may come
 // later.
 func (a *app) openForUI(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestWithin)
-	defer cancel()
-	at, err := a.locate()
+	at, err := a.locateToWrite()
 	if err != nil {
 		return nil, err
 	}
-	if err := makeStateFolder(at); err != nil {
-		return nil, err
-	}
-	return openAt(ctx, at)
+	return openSoon(ctx, at)
 }
 
 // open listens. Without --listen it uses another port if the default one is in use.
@@ -185,20 +180,15 @@ func serveUntil(ctx context.Context, l net.Listener, page *webui.Handler) error 
 		Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), // what clients do wrong
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(l) }()
+	end, failed := serve(l, server, uiEndWithin)
 	select {
-	case err := <-ended:
+	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
 	page.Close()
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), uiEndWithin)
-	defer cancel()
-	if server.Shutdown(ending) != nil {
-		_ = server.Close() // the process ends with it
-	}
-	<-ended
+	end()
+	<-failed // it is over
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -72,10 +71,7 @@ func (r *run) do(ctx context.Context) error {
 		if r.grip != nil {
 			r.release()
 		}
-		if sig == syscall.SIGINT {
-			r.app.last = dieOfInterrupt
-		}
-		return exitWith(exitSignal(sig), "ended by a signal while waiting: %v", sig)
+		return r.app.endedBy(sig)
 	}
 	if err != nil {
 		return r.refused(err)

@@ -70,18 +70,7 @@ something did not, and with 69 if it could not be run or if too little could be 
 	flags.StringVar(&v.report, "report", "",
 		"write a report to `FILE`: HTML, or SVG, JSON or text if it ends in .svg, .json or .txt")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON in place of text")
-	cmd.AddCommand(&cobra.Command{
-		Use:    "worker",
-		Short:  "One process of verify, started by verify",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := verify.Work(cmd.Context(), a.stdin, a.stdout); err != nil {
-				return &exitError{exitStore, err}
-			}
-			return nil
-		},
-	})
+	cmd.AddCommand(a.newProcess("worker", "One process of verify, started by verify", exitStore, verify.Work))
 	return cmd
 }
 
@@ -134,10 +123,7 @@ func (a *app) completePlan(p *verify.Plan) (at store.Location, err error) {
 	case p.Servers != "" && a.storeURL != "":
 		return at, usageError("--own-servers starts servers in place of a store; leave out --store")
 	case p.Servers == "":
-		if at, err = a.locate(); err != nil {
-			return at, err
-		}
-		if err := makeStateFolder(at); err != nil {
+		if at, err = a.locateToWrite(); err != nil {
 			return at, err
 		}
 		p.Store = a.rawStore(at)
@@ -231,16 +217,11 @@ func violations(n int) string {
 
 // verifyError returns err with the exit code of the program.
 func verifyError(err error) error {
-	_, coded := errors.AsType[*exitError](err)
-	_, usage := errors.AsType[*verify.UsageError](err)
-	switch {
-	case err == nil || coded:
-		return err
-	case usage:
-		return &exitError{exitUsage, err}
+	if _, usage := errors.AsType[*verify.UsageError](err); usage {
+		return coded(exitUsage, err)
 	}
 	if _, ofLibrary := errors.AsType[*holdfast.Error](err); ofLibrary {
 		return err
 	}
-	return &exitError{exitStore, err}
+	return coded(exitStore, err)
 }

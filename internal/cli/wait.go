@@ -66,10 +66,7 @@ func (w *waiting) do(ctx context.Context) error {
 	listening, stop := listen(ctx, signals)
 	err := w.until(listening)
 	if sig := stop(); sig != nil {
-		if sig == syscall.SIGINT {
-			w.app.last = dieOfInterrupt
-		}
-		return exitWith(exitSignal(sig), "ended by a signal while waiting: %v", sig)
+		return w.app.endedBy(sig)
 	}
 	return err
 }

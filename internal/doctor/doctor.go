@@ -13,6 +13,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/endpoint"
@@ -42,8 +43,6 @@ func (r *Report) Worst() store.Level {
 	}
 	return worst
 }
-
-func (r *Report) add(fs ...store.Finding) { r.Findings = append(r.Findings, fs...) }
 
 // Run opens the store at a location and examines it. It calls found, which may be nil, with each finding as soon as
 // there is one. The error is that of a location that the store has rejected (store.Rejected); every other failure is a
@@ -81,13 +80,6 @@ func Run(ctx context.Context, at store.Location, found func(store.Finding)) (Rep
 	return e.report, nil
 }
 
-// Examine examines an open store.
-func Examine(ctx context.Context, s store.Store) Report {
-	e := examination{report: Report{Store: s.Abilities().Store}}
-	e.examine(ctx, s)
-	return e.report
-}
-
 // An examination makes a report.
 type examination struct {
 	report Report
@@ -95,7 +87,7 @@ type examination struct {
 }
 
 func (e *examination) add(fs ...store.Finding) {
-	e.report.add(fs...)
+	e.report.Findings = append(e.report.Findings, fs...)
 	if e.found != nil {
 		for _, f := range fs {
 			e.found(f)
@@ -136,44 +128,34 @@ func reach(ctx context.Context, at store.Location) (f store.Finding) {
 	if port == "" || len(at.Hosts) == 0 {
 		return f
 	}
-	type outcome struct {
-		i   int
-		err error
-	}
-	outcomes := make(chan outcome, len(at.Hosts))
 	addresses := endpoint.WithPorts(at.Hosts, port)
-	for i := range addresses {
-		go func() {
+	failed := make([]error, len(addresses))
+	var dialled sync.WaitGroup
+	for i, address := range addresses {
+		dialled.Go(func() {
 			dialer := net.Dialer{Timeout: dialWithin}
-			conn, err := dialer.DialContext(ctx, "tcp", addresses[i])
+			conn, err := dialer.DialContext(ctx, "tcp", address)
 			if err == nil {
 				conn.Close() //nolint:errcheck // nothing was sent
 			}
-			outcomes <- outcome{i, err}
-		}()
+			failed[i] = err
+		})
 	}
-	failed := make([]error, len(at.Hosts))
-	down := 0
-	for range at.Hosts {
-		o := <-outcomes
-		if failed[o.i] = o.err; o.err != nil {
-			down++
+	dialled.Wait()
+	var whys []string
+	for i, err := range failed {
+		if err != nil {
+			whys = append(whys, fmt.Sprintf("%s: %v", addresses[i], cause(err)))
 		}
 	}
 	f = store.Finding{Check: "reachable", Found: strings.Join(addresses, ", ") + " accept connections"}
 	if len(addresses) == 1 {
 		f.Found = addresses[0] + " accepts connections"
 	}
-	if down > 0 {
+	if down := len(whys); down > 0 {
 		f.Level = store.Warn
-		if down == len(at.Hosts) {
+		if down == len(addresses) {
 			f.Level = store.Fail
-		}
-		var whys []string
-		for i, err := range failed {
-			if err != nil {
-				whys = append(whys, fmt.Sprintf("%s: %v", addresses[i], cause(err)))
-			}
 		}
 		f.Found = fmt.Sprintf("%d of %d addresses do not accept connections: %s", down, len(addresses),
 			strings.Join(whys, "; "))

@@ -44,20 +44,14 @@ var gauges = []gauge{
 		group: func(g *group) float64 { return float64(g.held) }},
 	{name: "holdfast.store.waiting_claims", help: "Claims that wait, by prefix.",
 		group: func(g *group) float64 { return float64(g.waiting) }},
-	{
-		name:  "holdfast.store.oldest_wait",
-		unit:  "s",
+	{name: "holdfast.store.oldest_wait", unit: "s",
 		help:  "How long the claim has waited that waits longest, by prefix.",
-		group: func(g *group) float64 { return g.oldestWait.Seconds() },
-	},
+		group: func(g *group) float64 { return g.oldestWait.Seconds() }},
 	{name: "holdfast.store.longest_hold", unit: "s", help: "How long the claim has held that holds longest, by prefix.",
 		group: func(g *group) float64 { return g.longestHold.Seconds() }},
-	{
-		name: "holdfast.store.expiring_claims",
-		help: "Claims that hold and were not renewed for more than half of their " +
-			"ttl, by prefix.",
-		group: func(g *group) float64 { return float64(g.expires) },
-	},
+	{name: "holdfast.store.expiring_claims",
+		help:  "Claims that hold and were not renewed for more than half of their ttl, by prefix.",
+		group: func(g *group) float64 { return float64(g.expires) }},
 }
 
 func truth(b bool) float64 {

@@ -110,10 +110,7 @@ func (s *Subscriptions) Remove(key string, w Waiter) {
 // changed has the subscription of a key at a node looked at.
 func (s *Subscriptions) changed(node int, key string) {
 	s.nodes[node].keys[key] = true
-	select {
-	case s.nodes[node].todo <- struct{}{}:
-	default:
-	}
+	rediswire.Notify(s.nodes[node].todo)
 }
 
 // Waiting returns the number of waiters.

@@ -187,10 +187,10 @@ func (c *conn) exchange(ctx context.Context, r *request) (*call, error) {
 		own.direct, c.reading = true, true
 		c.turns++
 	case !c.reading:
-		notify(c.toRead)
+		Notify(c.toRead)
 	}
 	if !writes {
-		notify(c.toWrite)
+		Notify(c.toWrite)
 		c.mu.Unlock()
 		return c.await(ctx, own)
 	}
@@ -248,7 +248,7 @@ func (c *conn) awaitRoom(ctx context.Context) {
 	}
 	c.waiting--
 	if c.waiting > 0 && c.n < len(c.under) {
-		notify(c.vacant) // there may be room for the next one too
+		Notify(c.vacant) // there may be room for the next one too
 	}
 }
 
@@ -276,7 +276,7 @@ func (c *conn) readOwn(ctx context.Context, own *call, written []byte) (*call, e
 				c.calm = slowServer
 			}
 			if c.n > 0 {
-				notify(c.toRead)
+				Notify(c.toRead)
 			}
 			c.reuse(written)
 			over := own.over
@@ -351,7 +351,7 @@ func (c *conn) pop() *call {
 	c.n--
 	c.bytes -= own.bytes
 	if c.waiting > 0 {
-		notify(c.vacant)
+		Notify(c.vacant)
 	}
 	return own
 }
@@ -570,11 +570,11 @@ func (c *conn) ping() {
 	before := len(c.out)
 	c.out = appendWord(appendArrayHead(c.out, 1), "PING")
 	c.push(&call{want: 1, bytes: len(c.out) - before, dropped: true})
-	notify(c.toWrite)
+	Notify(c.toWrite)
 }
 
-// notify puts a token into a channel that holds one.
-func notify(c chan struct{}) {
+// Notify puts a token into a channel that holds one.
+func Notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

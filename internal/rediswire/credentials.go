@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -59,22 +57,28 @@ func (e *CredentialsError) Error() string { return "no credentials: " + e.Err.Er
 // Unwrap returns the cause.
 func (e *CredentialsError) Unwrap() error { return e.Err }
 
-// Secrets keep passwords out of errors.
+// Secrets keep passwords out of errors. A *frame.Frame does.
 type Secrets interface {
-	Hide(password string)
-	Unhide(password string)
+	Hide(secret string)
+	HideLatest(password string)
 }
 
-// LogIn sets options so that each new connection logs in with what get returns, within DialTimeout and life. Passwords
-// are hidden before they are used.
+// LogIn hides the password of options. If get is not nil, it sets options so that each new connection logs in with what
+// get returns, within DialTimeout and life. Passwords are hidden before they are used.
 func LogIn(life context.Context, options *rueidis.ClientOption, get Credentials, secrets Secrets) {
 	user := options.Username
-	latest := passwords{secrets: secrets}
+	secrets.Hide(options.Password)
+	if get == nil {
+		if options.Password == "" {
+			secrets.Hide(user) // a user without a password is most often a password in the wrong place
+		}
+		return
+	}
 	options.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
 		ctx, cancel := context.WithTimeout(life, DialTimeout)
 		defer cancel()
 		own, password, err := get(ctx)
-		latest.hide(password)
+		secrets.HideLatest(password)
 		if err != nil {
 			return rueidis.AuthCredentials{}, &CredentialsError{err}
 		}
@@ -87,31 +91,4 @@ func LogIn(life context.Context, options *rueidis.ClientOption, get Credentials,
 func LoginRefused(err error) bool {
 	e, ok := IsRefusal(err)
 	return ok && (strings.HasPrefix(e.Error(), "WRONGPASS") || strings.HasPrefix(e.Error(), "NOAUTH"))
-}
-
-// passwords are the latest that connections were made with. Each is hidden for as long as a connection that was made
-// with it may still be refused, and not forever.
-type passwords struct {
-	secrets Secrets
-
-	mu     sync.Mutex
-	latest []string
-}
-
-// mostPasswords is more than the number of connections that are made at the same time.
-const mostPasswords = 256
-
-// hide hides a password, and forgets the oldest one if there are too many.
-func (p *passwords) hide(password string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if i := slices.Index(p.latest, password); i >= 0 {
-		p.latest = append(slices.Delete(p.latest, i, i+1), password)
-		return
-	}
-	p.secrets.Hide(password)
-	if p.latest = append(p.latest, password); len(p.latest) > mostPasswords {
-		p.secrets.Unhide(p.latest[0])
-		p.latest = slices.Delete(p.latest, 0, 1)
-	}
 }

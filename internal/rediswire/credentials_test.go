@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
+const rotations = 256 // more than are remembered
+
 // Passwords that change are hidden from errors. The oldest ones are forgotten.
 func TestOldPasswordsAreForgotten(t *testing.T) {
 	f := frame.New(frame.Config{Name: "nowhere"})
@@ -28,16 +30,16 @@ func TestOldPasswordsAreForgotten(t *testing.T) {
 			t.Fatalf("it logs in with %q, %v, want %q", got.Password, err, with)
 		}
 	}
-	for i := range 3 * mostPasswords {
+	for i := range 3 * rotations {
 		logIn("always")
 		logIn(fmt.Sprint("once ", i, "."))
 	}
-	for i := range 2 * mostPasswords {
+	for i := range 2 * rotations {
 		if old := fmt.Sprint("once ", i, "."); f.MaskText(old) != old {
 			t.Errorf("%q is still hidden", old)
 		}
 	}
-	for _, recent := range []string{"always", fmt.Sprint("once ", 3*mostPasswords-1, ".")} {
+	for _, recent := range []string{"always", fmt.Sprint("once ", 3*rotations-1, ".")} {
 		if got := f.Mask(errors.New("it said " + recent)).Error(); got != "it said xxxxx" {
 			t.Errorf("%s: %s", recent, got)
 		}

@@ -71,7 +71,7 @@ func (d *dedicated) catchUp() {
 	case err == nil:
 		d.caughtUp(before)
 	case ctx.Err() != nil && d.answered.Load() != answered:
-		notify(d.behind) // it is slow, and not silent
+		Notify(d.behind) // it is slow, and not silent
 	case ctx.Err() != nil:
 		d.connection.End(ErrNoAnswer)
 	default:
@@ -121,7 +121,7 @@ func (d *dedicated) leave(before int64, last *Reply) {
 			return
 		}
 		d.abandoned.Add(1)
-		notify(d.behind)
+		Notify(d.behind)
 		return
 	}
 	d.answered.Add(1)

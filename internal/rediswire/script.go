@@ -3,7 +3,9 @@ package rediswire
 import (
 	"context"
 	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	"embed"
 	"encoding/hex"
+	"regexp"
 	"slices"
 
 	"github.com/redis/rueidis"
@@ -17,6 +19,27 @@ func NewScript(text string) *Script {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return &Script{text, hex.EncodeToString(sum[:])}
 }
+
+// LoadScript returns the script of these embedded files, one after the other. A line --#include FILE stands for that
+// file's text.
+func LoadScript(from embed.FS, files ...string) *Script {
+	read := func(file string) string {
+		text, err := from.ReadFile(file)
+		if err != nil {
+			panic(err) // it was not embedded
+		}
+		return string(text)
+	}
+	text := ""
+	for _, file := range files {
+		text += read(file)
+	}
+	return NewScript(include.ReplaceAllStringFunc(text, func(line string) string {
+		return read(include.FindStringSubmatch(line)[1])
+	}))
+}
+
+var include = regexp.MustCompile(`(?m)^--#include (.+)\n`)
 
 // Text returns its text.
 func (s *Script) Text() string { return s.text }

@@ -134,10 +134,8 @@ func newColumns(width int) columns {
 // join joins the cells of a row, which are those of model.cells.
 func (c columns) join(cells []string) string {
 	row := []string{
-		fit(
-			cells[0],
-			c.name,
-		), fit(cells[1], c.mode), fit(cells[2], c.holder), fitRight(cells[3], c.held), fitRight(cells[4], c.left),
+		fit(cells[0], c.name), fit(cells[1], c.mode), fit(cells[2], c.holder),
+		fitRight(cells[3], c.held), fitRight(cells[4], c.left),
 	}
 	if c.token > 0 {
 		row = append(row, fitRight(cells[5], c.token))
@@ -191,20 +189,16 @@ func (m *model) table(rows []row, width int) body {
 func (m *model) detailBody(width int) body {
 	r, ok := m.rows[m.detail]
 	b := body{summary: "queue " + printable.Line(m.detail), cursor: -1}
-	cells := func(position, owner, mode, since, left, token string) string {
-		rest := width - 12 - 10 - 6 - 6 - 20 - 5
-		return strings.Join([]string{
-			fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6),
-			fitRight(token, 20),
-		}, " ")
+	rest, hasToken := width-12-10-6-6-4, width >= 80
+	if hasToken {
+		rest -= 20 + 1
 	}
-	if width < 80 {
-		cells = func(position, owner, mode, since, left, _ string) string {
-			rest := width - 12 - 10 - 6 - 6 - 4
-			return strings.Join(
-				[]string{fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6)},
-				" ")
+	cells := func(position, owner, mode, since, left, token string) string {
+		row := []string{fit(position, 12), fit(owner, rest), fit(mode, 10), fitRight(since, 6), fitRight(left, 6)}
+		if hasToken {
+			row = append(row, fitRight(token, 20))
 		}
+		return strings.Join(row, " ")
 	}
 	b.head = cells("", "OWNER", "MODE", "FOR", "LEFT", "TOKEN")
 	if !ok {

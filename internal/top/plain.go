@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -118,12 +119,7 @@ func (m *model) writeStatus(w io.Writer, failed error, wasFailing bool) error {
 
 // writeChanged writes the queues that differ from what was written of them.
 func (m *model) writeChanged(w io.Writer, changed map[string]bool, written map[string]string) error {
-	names := make([]string, 0, len(changed))
-	for name := range changed {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(changed)) {
 		r, used := m.rows[name]
 		now := ""
 		if used {

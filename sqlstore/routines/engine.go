@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,9 +38,6 @@ const (
 
 	// reachableFor is for how long after its last response a server is taken to be reachable.
 	reachableFor = 30 * time.Second
-
-	// mostPasswords is greater than the number of connections made at the same time, each with a password of its own.
-	mostPasswords = 256
 
 	// thoroughEvery is how often Poll also reads whether queues need to be tidied.
 	thoroughEvery = 500 * time.Millisecond
@@ -102,7 +98,6 @@ type Engine struct {
 	retried     atomic.Pointer[func(error)]
 
 	mu           sync.Mutex
-	passwords    []string // those that are hidden, the latest last
 	prepared     map[string]*sql.Stmt
 	closed       bool
 	lastThorough time.Time     // when Look was last thorough
@@ -115,17 +110,8 @@ var _ sqlstore.Engine = (*Engine)(nil)
 // repeated.
 func (e *Engine) NotifyRetry(fn func(error)) { e.retried.Store(&fn) }
 
-// HidePassword masks a password in errors, until mostPasswords others have followed.
-func (e *Engine) HidePassword(password string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.passwords = slices.DeleteFunc(e.passwords, func(p string) bool { return p == password })
-	if e.passwords = append(e.passwords, password); len(e.passwords) > mostPasswords {
-		e.Frame.Unhide(e.passwords[0])
-		e.passwords = e.passwords[1:]
-	}
-	e.Frame.Hide(password)
-}
+// HidePassword masks a password in errors, until many others have followed.
+func (e *Engine) HidePassword(password string) { e.Frame.HideLatest(password) }
 
 // query runs a statement and calls scan for each row. A call that the server rolled back is repeated until ctx is done.
 // A call that a demoted server refused is repeated on another connection. Before each attempt query calls begin.
