@@ -15,13 +15,8 @@ func (p *PostgresServer) Standby(t testing.TB) *PostgresServer {
 	t.Helper()
 	s := newPostgres(t, p.set, (*PostgresServer).copyPrimary)
 	s.primary = p
-	err := s.firstStart()
-	if err == nil {
-		err = s.AwaitStreaming()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.firstStart())
+	must(t, s.AwaitStreaming())
 	return s
 }
 

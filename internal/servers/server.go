@@ -70,15 +70,19 @@ func newServer(t testing.TB, k kind) *Server {
 	path := Need(t, k.program)
 	// Not t.TempDir: the log must outlive a test that fails, and the path of a socket must be short.
 	dir, err := os.MkdirTemp("", "holdfast-"+k.program+"-") //nolint:usetesting // see above
+	must(t, err)
+	s := &Server{kind: k, path: path, dir: dir, pick: pickPorts}
+	t.Cleanup(func() { s.close(t) })
+	must(t, errors.Join(s.owner.own(dir), s.makeDataDir()))
+	return s
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{kind: k, path: path, dir: dir, pick: pickPorts}
-	t.Cleanup(func() { s.close(t) })
-	if err := errors.Join(s.owner.own(dir), s.makeDataDir()); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // makeDataDir makes an empty folder for the server's data.
