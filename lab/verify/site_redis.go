@@ -100,43 +100,57 @@ func cutTail(n node) error {
 	return os.Truncate(newest, max(0, size-tail))
 }
 
+// A replicated is a set of servers in which a replica takes the place of a master that is down.
+type replicated interface {
+	AwaitFailover(old *servers.RedisServer) (heir *servers.RedisServer, err error)
+	AwaitHealthy() error
+}
+
+// masterKill returns a fault that kills a master and starts it again when judges, such as the sentinels, name another.
+func masterKill(
+	r replicated, about, judges string, choose func(which int) (*servers.RedisServer, error),
+) fault {
+	strike := func(_ context.Context, _ *stage, with Strike) (target, proof string, err error) {
+		old, err := choose(with.Which)
+		if err != nil {
+			return "", "", err
+		}
+		if err := old.Kill(); err != nil {
+			return "", "", err
+		}
+		heir, err := r.AwaitFailover(old)
+		if err != nil {
+			return "", "", err
+		}
+		err = errors.Join(old.Start(), r.AwaitHealthy())
+		return old.Addr(), judges + " name " + heir.Addr(), err
+	}
+	return fault{name: "master-kill", about: about, lasts: moment, strike: strike}
+}
+
+// promotion returns a fault that makes a replica take the place of a master that lives.
+func promotion(
+	r replicated, about, target, judges string, promote func() (heir *servers.RedisServer, err error),
+) fault {
+	return command("failover", about, target, func(context.Context) (string, error) {
+		heir, err := promote()
+		if err != nil {
+			return "", err
+		}
+		return judges + " name " + heir.Addr(), r.AwaitHealthy()
+	})
+}
+
 func sentinelSite(t testing.TB, _ time.Duration) site {
 	s := servers.RedisSentinel(t)
 	master := the(s.Master)
 	return site{
 		url: fmt.Sprintf("redis+sentinel://%s/%s?wait-replicas=2", strings.Join(s.Addrs(), ","), s.MasterName),
 		faults: []fault{
-			{
-				name: "master-kill", about: "the master is killed with -9, a replica takes its place, and it comes " +
-					"back", lasts: moment,
-				strike: func(context.Context, *stage, Strike) (target, proof string, err error) {
-					old, err := s.Master()
-					if err != nil {
-						return "", "", err
-					}
-					if err := old.Kill(); err != nil {
-						return "", "", err
-					}
-					heir, err := s.AwaitFailover(old)
-					if err != nil {
-						return "", "", err
-					}
-					err = errors.Join(old.Start(), s.AwaitHealthy())
-					return old.Addr(), "the sentinels name " + heir.Addr(), err
-				},
-			},
-			command(
-				"failover",
-				"the sentinels promote a replica though the master lives",
-				"the master",
-				func(context.Context) (string, error) {
-					heir, err := s.Failover()
-					if err != nil {
-						return "", err
-					}
-					return "the sentinels name " + heir.Addr(), s.AwaitHealthy()
-				},
-			),
+			masterKill(s, "the master is killed with -9, a replica takes its place, and it comes back", "the sentinels",
+				func(int) (*servers.RedisServer, error) { return s.Master() }),
+			promotion(s, "the sentinels promote a replica though the master lives", "the master", "the sentinels",
+				s.Failover),
 			stopped("master-stop", "the master stands still", master, s.AwaitHealthy),
 			{
 				name: "split", about: "a replica is promoted, and the old master lives on and is not told",
@@ -183,41 +197,16 @@ func clusterSite(t testing.TB, _ time.Duration) site {
 	return site{
 		url: fmt.Sprintf("redis+cluster://%s?wait-replicas=1", strings.Join(c.Addrs(), ",")),
 		faults: []fault{
-			{
-				name: "master-kill", about: "a master is killed with -9, its replica takes its place, and it comes " +
-					"back", lasts: moment,
-				strike: func(_ context.Context, _ *stage, with Strike) (target, proof string, err error) {
-					old, err := c.MasterOf(fmt.Sprint("key ", with.Which))
-					if err != nil {
-						return "", "", err
-					}
-					if err := old.Kill(); err != nil {
-						return "", "", err
-					}
-					heir, err := c.AwaitFailover(old)
-					if err != nil {
-						return "", "", err
-					}
-					err = errors.Join(old.Start(), c.AwaitHealthy())
-					return old.Addr(), "the nodes name " + heir.Addr(), err
-				},
-			},
-			command(
-				"failover",
-				"a replica takes the place of its master, which lives",
-				"a master",
-				func(context.Context) (string, error) {
+			masterKill(c, "a master is killed with -9, its replica takes its place, and it comes back", "the nodes",
+				func(which int) (*servers.RedisServer, error) { return c.MasterOf(fmt.Sprint("key ", which)) }),
+			promotion(c, "a replica takes the place of its master, which lives", "a master", "the nodes",
+				func() (*servers.RedisServer, error) {
 					old, err := masterOf()
 					if err != nil {
-						return "", err
+						return nil, err
 					}
-					heir, err := c.Failover(old)
-					if err != nil {
-						return "", err
-					}
-					return "the nodes name " + heir.Addr(), c.AwaitHealthy()
-				},
-			),
+					return c.Failover(old)
+				}),
 			stopped("master-stop", "a master stands still", the(masterOf), c.AwaitHealthy),
 		},
 	}
