@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -281,13 +280,11 @@ type runner struct {
 
 // startRunner starts this program again, as a runner.
 func startRunner(l *leg) (*runner, error) {
-	self, err := os.Executable()
+	cmd, err := self(relayEnv)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), relayEnv+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	cmd.Stderr = os.Stderr
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -200,7 +200,7 @@ func (s *stage) stranded(waits []history.Wait) []check.Finding {
 	}
 	var found []check.Finding
 	for _, slot := range s.slots {
-		if name := slot.current().name; !served[name] {
+		if name := slot.current().Name; !served[name] {
 			found = append(found, check.Finding{
 				Rule: "error", Interval: history.Interval{Begin: s.mended, End: s.mended},
 				By:   []history.Who{{Process: name}},
