@@ -179,6 +179,17 @@ func (p *PostgresServer) ask(query string) (string, error) {
 	return rows[0][0], nil
 }
 
+// await repeats a query as the superuser until it yields this value. Otherwise it returns what is wrong.
+func (p *PostgresServer) await(query, want string, otherwise func(answer string) error) error {
+	return poll(func(context.Context) error {
+		answer, err := p.ask(query)
+		if err == nil && answer != want {
+			err = otherwise(answer)
+		}
+		return err
+	})
+}
+
 // rowsOf runs a query over a connection of its own, and returns the rows as text.
 func rowsOf(patience time.Duration, url, query string) (rows [][]string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -104,11 +105,7 @@ func (s *Server) close(t testing.TB) {
 		return
 	}
 	// A child of the server was killed too, and may need a moment to end.
-	err := os.RemoveAll(s.dir)
-	for deadline := time.Now().Add(stopPatience); err != nil && time.Now().Before(deadline); {
-		time.Sleep(pollEvery)
-		err = os.RemoveAll(s.dir)
-	}
+	err := pollWithin(stopPatience, func(context.Context) error { return os.RemoveAll(s.dir) })
 	if err != nil {
 		t.Errorf("%v", err)
 	}
