@@ -133,14 +133,23 @@ func (g *relay) take(ctx context.Context, at *runner) error {
 	if err != nil {
 		return err
 	}
-	if g.baton = said.Baton; said.Baton == "" {
+	if g.baton = ""; said.Baton == "" {
 		g.lost++
 		return said.fault()
 	}
-	x, err := holdfast.ParseDetached(said.Baton)
+	return g.passOn(said.Baton)
+}
+
+// passOn counts a pass, and keeps the detached lease for the next.
+func (g *relay) passOn(baton string) error {
+	x, err := holdfast.ParseDetached(baton)
+	if err != nil {
+		return err
+	}
+	g.baton = baton
 	g.passed[x.Token()]++
 	g.passes++
-	return err
+	return nil
 }
 
 // kill kills a runner in the middle of its pass. What it held or had detached expires.
@@ -207,13 +216,7 @@ func (g *relay) race(ctx context.Context) error {
 	}
 	g.baton = ""
 	if len(won) == 1 {
-		x, err := holdfast.ParseDetached(won[0])
-		if err != nil {
-			return err
-		}
-		g.baton = won[0]
-		g.passed[x.Token()]++
-		g.passes++
+		return g.passOn(won[0])
 	}
 	return nil
 }

@@ -19,10 +19,12 @@ type fault struct {
 	about  string // what it does, in a few words
 	beyond string // why the store's guarantees do not cover it; empty: they do
 	lasts  func(r *rand.Rand, ttl time.Duration) time.Duration
-	// strike causes the fault, waits for as long as it lasts or until ctx is done, and undoes it. It returns the
-	// target, and the proof that the fault happened.
-	strike func(ctx context.Context, s *stage, with Strike) (target, proof string, err error)
+	strike strikeFunc
 }
+
+// A strikeFunc causes a fault, waits for as long as it lasts or until ctx is done, and undoes it. It returns the target,
+// and the proof that the fault happened.
+type strikeFunc func(ctx context.Context, s *stage, with Strike) (target, proof string, err error)
 
 // Lengths of faults.
 func moment(*rand.Rand, time.Duration) time.Duration { return 0 }
@@ -40,13 +42,10 @@ func workerFaults() []fault {
 		{name: "starve", about: "busy processes take the processors away", lasts: lessThanTTL, strike: strikeStarve},
 	}
 	if child.CanPause {
-		faults = append(
-			faults,
+		faults = append(faults,
 			fault{
-				name:   "pause",
-				about:  "a worker stands still for longer than the ttl",
-				lasts:  moreThanTTL,
-				strike: strikePause,
+				name: "pause", about: "a worker stands still for longer than the ttl",
+				lasts: moreThanTTL, strike: strikePause,
 			},
 			fault{
 				name: pauseWriter, about: "a worker stands still between reading a register and writing it",
@@ -59,8 +58,7 @@ func workerFaults() []fault {
 
 // connectionFaults returns the faults of the connections of one worker, in its proxies.
 func connectionFaults() []fault {
-	through := func(do func(p *proxy.Proxy, with Strike) (undo func())) func(context.Context, *stage, Strike) (string,
-		string, error) {
+	through := func(do func(p *proxy.Proxy, with Strike) (undo func())) strikeFunc {
 		return func(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
 			slot := s.slots[with.Worker]
 			defer slot.ways.each(func(p *proxy.Proxy) func() { return do(p, with) })()

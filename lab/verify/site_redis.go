@@ -55,9 +55,7 @@ func redisGuardSite(t testing.TB, ttl time.Duration) site {
 
 // redisFaults are those that every way of running one server survives.
 func redisFaults(r *servers.RedisServer) []fault {
-	return []fault{
-		restart{name: "server-kill", about: "the server is killed with -9 and started again", choose: one(r)}.fault(),
-		stopped("server-stop", "the server stands still", one(r), nil),
+	return append(serverFaults(r, nil),
 		command("client-kill", "the server ends all connections", r.Addr(), func(context.Context) (string, error) {
 			proof := ""
 			for _, kind := range []string{"normal", "pubsub"} {
@@ -73,7 +71,7 @@ func redisFaults(r *servers.RedisServer) []fault {
 			says, err := r.Do("SCRIPT", "FLUSH")
 			return fmt.Sprint(says), err
 		}),
-	}
+	)
 }
 
 // tail is how much of an append-only file is lost: some claims.
@@ -244,16 +242,11 @@ func redlockSite(t testing.TB, ttl time.Duration) site {
 
 // allVote waits until all nodes vote. One that was restarted does not for a while.
 func allVote(url string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
-	for {
+	return awaitHealth(func(ctx context.Context) error {
 		nodes, err := redlock.Status(ctx, url)
-		silent := slices.IndexFunc(nodes, func(n redlock.NodeHealth) bool { return n.State != redlock.Voting })
-		if err == nil && silent < 0 {
-			return nil
+		if err == nil && slices.ContainsFunc(nodes, func(n redlock.NodeHealth) bool { return n.State != redlock.Voting }) {
+			err = errors.New("not all nodes vote again")
 		}
-		if sleep(ctx, 50*time.Millisecond) != nil {
-			return errors.Join(err, fmt.Errorf("not all nodes vote again within %v", startPatience))
-		}
-	}
+		return err
+	})
 }
