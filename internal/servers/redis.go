@@ -156,8 +156,8 @@ func (r *RedisServer) do(patience time.Duration, args ...string) (any, error) {
 	return c.Do(args...)
 }
 
-// doAll sends commands, each over a connection of its own, until one fails. Its error begins with their first words: the
-// rest may have a password.
+// doAll sends commands, each over a connection of its own, until one fails. Its error begins with their first words:
+// the rest may have a password.
 func (r *RedisServer) doAll(commands ...[]string) error {
 	for _, command := range commands {
 		if _, err := r.Do(command...); err != nil {

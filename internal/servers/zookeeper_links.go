@@ -135,10 +135,10 @@ func (z *ZooKeeperServer) Rejoin() {
 	z.cuts.mend = nil
 }
 
-// introduce is a proxy before the election port of a node, for a connection of one with a smaller id. Of the two only the
-// node with the greater id dials: the other says no more than its id and its address, hangs up, and is dialled there.
-// introduce replaces that address by the link's, which would otherwise be avoided. What is said is a version and the id
-// in 16 bytes, and the address after the length of that.
+// introduce is a proxy before the election port of a node, for a connection of one with a smaller id. Of the two only
+// the node with the greater id dials: the other says no more than its id and its address, hangs up, and is dialled
+// there. introduce replaces that address by the link's, which would otherwise be avoided. What is said is a version and
+// the id in 16 bytes, and the address after the length of that.
 func introduce(conn io.Reader, target, link string) error {
 	said, err := io.ReadAll(conn)
 	if err != nil || len(said) < 16 {

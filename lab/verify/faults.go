@@ -22,8 +22,8 @@ type fault struct {
 	strike strikeFunc
 }
 
-// A strikeFunc causes a fault, waits for as long as it lasts or until ctx is done, and undoes it. It returns the target,
-// and the proof that the fault happened.
+// A strikeFunc causes a fault, waits for as long as it lasts or until ctx is done, and undoes it. It returns the
+// target, and the proof that the fault happened.
 type strikeFunc func(ctx context.Context, s *stage, with Strike) (target, proof string, err error)
 
 // Lengths of faults.

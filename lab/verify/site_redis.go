@@ -244,7 +244,8 @@ func redlockSite(t testing.TB, ttl time.Duration) site {
 func allVote(url string) error {
 	return awaitHealth(func(ctx context.Context) error {
 		nodes, err := redlock.Status(ctx, url)
-		if err == nil && slices.ContainsFunc(nodes, func(n redlock.NodeHealth) bool { return n.State != redlock.Voting }) {
+		silent := func(n redlock.NodeHealth) bool { return n.State != redlock.Voting }
+		if err == nil && slices.ContainsFunc(nodes, silent) {
 			err = errors.New("not all nodes vote again")
 		}
 		return err

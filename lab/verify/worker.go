@@ -95,7 +95,8 @@ func (w *worker) work(ctx context.Context) (err error) {
 	for e := range failed {
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, w.locks.Close(), w.recorder.Close(), w.say(contend.Message{Report: w.tally.Report(w.Process)}))
+	last := contend.Message{Report: w.tally.Report(w.Process)}
+	return errors.Join(err, w.locks.Close(), w.recorder.Close(), w.say(last))
 }
 
 // open opens the store. Its Joins are recorded.
