@@ -26,37 +26,31 @@ type Certificates struct {
 // NewCertificates creates an authority and a certificate. The files are removed with the test.
 func NewCertificates(t testing.TB) *Certificates {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
+	must(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
+	must(t, err)
 	ca := template("Holdfast test authority")
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
 	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
-	must(err)
+	must(t, err)
 	leaf := template("localhost")
 	leaf.DNSNames, leaf.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
 	leaf.KeyUsage = x509.KeyUsageDigitalSignature
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, ca, key.Public(), caKey)
-	must(err)
+	must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	must(err)
+	must(t, err)
 
 	dir := t.TempDir()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
-		must(os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 		return path
 	}
 	caCert, err := x509.ParseCertificate(caDER)
-	must(err)
+	must(t, err)
 	trusted := x509.NewCertPool()
 	trusted.AddCert(caCert)
 	return &Certificates{

@@ -32,17 +32,13 @@ func NewClock(t testing.TB) *Clock {
 	dir := sharedTempDir(t)
 	c := &Clock{shim: filepath.Join(dir, "clock.so"), file: filepath.Join(dir, "offset")}
 	source := filepath.Join(dir, "clock.c")
-	if err := os.WriteFile(source, shimSource, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(source, shimSource, 0o600))
 	build := exec.Command(cc, "-shared", "-fPIC", "-O2", "-Wall", "-o", c.shim, source)
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, said)
 	}
 	var zero atomic.Int64
-	if err := os.WriteFile(c.file, make([]byte, unsafe.Sizeof(zero)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(c.file, make([]byte, unsafe.Sizeof(zero)), 0o644))
 	c.mapOffset(t)
 	return c
 }
@@ -51,15 +47,11 @@ func NewClock(t testing.TB) *Clock {
 func (c *Clock) mapOffset(t testing.TB) {
 	t.Helper()
 	f, err := os.OpenFile(c.file, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close() //nolint:errcheck // the mapping stays
 	page, err := syscall.Mmap(int(f.Fd()), 0, int(unsafe.Sizeof(*c.offset)),
 		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := syscall.Munmap(page); err != nil {
 			t.Error(err)

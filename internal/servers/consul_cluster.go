@@ -21,9 +21,7 @@ type ConsulServers struct {
 func ConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 	t.Helper()
 	c := newConsulCluster(t, n, options...)
-	if err := c.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.firstStart())
 	return c
 }
 
@@ -94,12 +92,8 @@ func (c *ConsulServers) Agent(t testing.TB, options ...Option) *ConsulServer {
 	own, set := settingsOf(options), *c.set
 	set.args, set.env = own.args, own.env
 	agent := newConsul(t, c, "agent-"+newNodeID()[:8], nil, &set)
-	if err := agent.firstStart(); err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.AwaitHealthy(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, agent.firstStart())
+	must(t, agent.AwaitHealthy())
 	return agent
 }
 

@@ -5,9 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -52,22 +49,7 @@ func (c *ConsulServer) request(ctx context.Context, token, method, path string, 
 	if token != "" {
 		request.Header.Set("X-Consul-Token", token)
 	}
-	via := &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", c.Socket())
-		},
-	}
-	response, err := via.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close() //nolint:errcheck // it was read
-	said, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, said)
-	}
-	return said, err
+	return fetch(overSocket(c.Socket()), request)
 }
 
 // Requests counts the requests that the agent has answered since it was started, by method and path without what is

@@ -17,7 +17,7 @@ import (
 // own, and is found at another, where a switchboard listens in its place: that knows a caller by its address, and puts
 // it through by the proxy of the two. Gossip and client agents need no proxy.
 type consulLinks struct {
-	boards  []*switchboard
+	boards  []*acceptor // with a switchboard each
 	proxies map[consulPair]*proxy.Proxy
 }
 
@@ -54,10 +54,11 @@ func (c *ConsulServers) relink() error {
 			c.links.proxies[consulPair{from, to}] = p
 			board.extensions[from.ownIP()] = p.Addr()
 		}
-		if err := board.start(to.addrAt(to.foundIP())); err != nil {
+		listening, err := acceptAt(to.addrAt(to.foundIP()), board.putThrough)
+		if err != nil {
 			return err
 		}
-		c.links.boards = append(c.links.boards, board)
+		c.links.boards = append(c.links.boards, listening)
 	}
 	return nil
 }
@@ -67,7 +68,7 @@ func (l consulLinks) close() (err error) {
 		err = errors.Join(err, p.Close())
 	}
 	for _, board := range l.boards { // after the proxies, whose connections it has
-		board.close()
+		_ = board.close()
 	}
 	return err
 }
@@ -123,29 +124,10 @@ func (c *ConsulServers) Depose(ctx context.Context) (deposed, elected *ConsulSer
 type switchboard struct {
 	direct     string            // where those go that have no extension
 	extensions map[string]string // addresses, by IP address
-	listener   net.Listener
-	running    sync.WaitGroup
-}
-
-func (s *switchboard) start(at string) (err error) {
-	if s.listener, err = net.Listen("tcp", at); err != nil {
-		return err
-	}
-	s.running.Go(func() {
-		for {
-			conn, err := s.listener.Accept()
-			if err != nil {
-				return
-			}
-			s.running.Go(func() { s.putThrough(conn) })
-		}
-	})
-	return nil
 }
 
 // putThrough passes on what is said on a connection, until one side ends it.
 func (s *switchboard) putThrough(caller net.Conn) {
-	defer caller.Close() //nolint:errcheck // it is over
 	to := s.direct
 	if from, ok := caller.RemoteAddr().(*net.TCPAddr); ok && s.extensions[from.IP.String()] != "" {
 		to = s.extensions[from.IP.String()]
@@ -162,10 +144,4 @@ func (s *switchboard) putThrough(caller net.Conn) {
 		_ = caller.Close()
 	})
 	_, _ = io.Copy(called, caller)
-}
-
-// close waits until all connections have ended, as they do with the servers.
-func (s *switchboard) close() {
-	_ = s.listener.Close()
-	s.running.Wait()
 }

@@ -28,9 +28,7 @@ type EtcdServers struct {
 func EtcdCluster(t testing.TB, n int, options ...Option) *EtcdServers {
 	t.Helper()
 	c := newEtcdCluster(t, n, options...)
-	if err := c.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.firstStart())
 	return c
 }
 
@@ -114,9 +112,7 @@ func (c *EtcdServers) client(t testing.TB, endpoints []string) *clientv3.Client 
 		config.Username, config.Password = etcdUser, c.password
 	}
 	client, err := clientv3.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // the test may have closed it
 	return client
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -107,12 +105,7 @@ func (e *EtcdServer) raftStatus(ctx context.Context) (raftStatus, error) {
 
 // getLocal gets a page from the server's socket.
 func (e *EtcdServer) getLocal(ctx context.Context, path string) ([]byte, error) {
-	return getPage(ctx, "http://localhost"+path, &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(e.dir, etcdSocket))
-		},
-	})
+	return getPage(ctx, "http://localhost"+path, overSocket(filepath.Join(e.dir, etcdSocket)))
 }
 
 // get gets a page from the port for clients.
@@ -125,19 +118,14 @@ func (e *EtcdServer) get(ctx context.Context, path string) ([]byte, error) {
 }
 
 // getPage returns the body of the response to a GET request.
-func getPage(ctx context.Context, url string, via http.RoundTripper) ([]byte, error) {
+func getPage(ctx context.Context, url string, via *http.Transport) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := via.RoundTrip(request)
+	page, err := fetch(via, request)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", url, err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // it was read
-	page, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s", url, answer.Status, page)
-	}
-	return page, err
+	return page, nil
 }

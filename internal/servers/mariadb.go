@@ -36,9 +36,7 @@ type MariaDBServer struct {
 func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 	t.Helper()
 	m := newMariaDB(t, settingsOf(options), nil)
-	if err := m.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.firstStart())
 	return m
 }
 
@@ -46,9 +44,7 @@ func MariaDB(t testing.TB, options ...Option) *MariaDBServer {
 func newMariaDB(t testing.TB, set *settings, primary *MariaDBServer) *MariaDBServer {
 	t.Helper()
 	owner, err := unprivileged()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := &MariaDBServer{set: set, primary: primary}
 	m.Server = newServer(t, kind{
 		program:   "mariadbd",
@@ -59,9 +55,7 @@ func newMariaDB(t testing.TB, set *settings, primary *MariaDBServer) *MariaDBSer
 		owner:     owner,
 		fill:      m.initialize,
 	})
-	if err := m.writeFiles(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.writeFiles())
 	return m
 }
 
@@ -168,9 +162,7 @@ func (m *MariaDBServer) URL(user, password, database string) string {
 func (m *MariaDBServer) DB(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := m.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return closedWith(t, db)
 }
 

@@ -14,13 +14,8 @@ import (
 func (m *MariaDBServer) Replica(t testing.TB) *MariaDBServer {
 	t.Helper()
 	r := newMariaDB(t, m.set, m)
-	err := r.firstStart()
-	if err == nil {
-		err = r.Follow(m)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.firstStart())
+	must(t, r.Follow(m))
 	return r
 }
 

@@ -20,34 +20,21 @@ const consulVersion = "v1.22.5"
 // valkeyVersion is the major version of Valkey that tests use. tools/install-valkey must have the same.
 const valkeyVersion = "8"
 
-// howToGet has how to install the programs that tests need, on Debian.
-var howToGet = map[string]string{
-	"redis-server":  "apt-get install redis-server (7.0 or newer; it is its own sentinel)",
-	"valkey-server": "make servers, or put Valkey 8 or newer on the PATH",
-	"etcd":          "make servers",
-	"consul":        "make servers",
-	"postgres":      "apt-get install postgresql (15 or newer)",
-	"mariadbd":      "apt-get install mariadb-server (10.11 or newer)",
-	"pg_dump":       "apt-get install postgresql-client",
-	"pgbouncer":     "apt-get install pgbouncer",
-	"zookeeper":     "apt-get install zookeeper (3.8 or newer)",
-	"javac":         "apt-get install default-jdk-headless",
-	"cc":            "apt-get install gcc libc6-dev",
-	"chromium":      "apt-get install chromium",
-}
-
-// storesOf has the stores that need a server.
-var storesOf = map[string][]string{
-	"redis-server":  {"redis", "redlock"},
-	"valkey-server": {"redis", "redlock"},
-	"etcd":          {"etcd"},
-	"consul":        {"consul"},
-	"postgres":      {"postgres"},
-	"pg_dump":       {"postgres"},
-	"pgbouncer":     {"postgres"},
-	"mariadbd":      {"mysql"},
-	"zookeeper":     {"zookeeper"},
-	"javac":         {"zookeeper"},
+// programs are those that tests need: how to install each on Debian, and the stores that need it if it is a server or
+// comes with one.
+var programs = map[string]struct{ howToGet, stores string }{
+	"redis-server":  {"apt-get install redis-server (7.0 or newer; it is its own sentinel)", "redis redlock"},
+	"valkey-server": {"make servers, or put Valkey 8 or newer on the PATH", "redis redlock"},
+	"etcd":          {"make servers", "etcd"},
+	"consul":        {"make servers", "consul"},
+	"postgres":      {"apt-get install postgresql (15 or newer)", "postgres"},
+	"pg_dump":       {"apt-get install postgresql-client", "postgres"},
+	"pgbouncer":     {"apt-get install pgbouncer", "postgres"},
+	"mariadbd":      {"apt-get install mariadb-server (10.11 or newer)", "mysql"},
+	"zookeeper":     {"apt-get install zookeeper (3.8 or newer)", "zookeeper"},
+	"javac":         {"apt-get install default-jdk-headless", "zookeeper"},
+	"cc":            {"apt-get install gcc libc6-dev", ""},
+	"chromium":      {"apt-get install chromium", ""},
 }
 
 // Need finds a program. If it is missing, the test is skipped, or fails where tests must not be left out: with CI=true
@@ -75,10 +62,7 @@ func Missing(program string) (advice string, missing bool) {
 
 // adviceFor returns how to install a program.
 func adviceFor(program string) string {
-	if advice := howToGet[program]; advice != "" {
-		return advice
-	}
-	return "put it on the PATH"
+	return cmp.Or(programs[program].howToGet, "put it on the PATH")
 }
 
 // LeaveOut skips the test, or fails it where tests must not be left out: see [Need].
@@ -92,8 +76,8 @@ func LeaveOut(t testing.TB, because string) {
 
 // asked reports whether one of these stores needs a program. An empty list means all stores.
 func asked(stores []string, program string) bool {
-	users, isServer := storesOf[program]
-	if len(stores) == 0 || !isServer {
+	users := strings.Fields(programs[program].stores)
+	if len(stores) == 0 || len(users) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(users, func(user string) bool { return slices.Contains(stores, user) })

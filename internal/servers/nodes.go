@@ -143,8 +143,11 @@ func leaderNow[N comparable](nodes []N, says func(context.Context, N) (r reign, 
 }
 
 // poll repeats a request until its response is good.
-func poll(check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+func poll(check func(context.Context) error) error { return pollWithin(startPatience, check) }
+
+// pollWithin is poll with another limit than startPatience.
+func pollWithin(patience time.Duration, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
 		err := check(ctx)
@@ -153,7 +156,7 @@ func poll(check func(context.Context) error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not after %v: %w", startPatience, err)
+			return fmt.Errorf("not after %v: %w", patience, err)
 		case <-time.After(pollEvery):
 		}
 	}

@@ -65,16 +65,12 @@ func (s *Server) ownFile(path string) string { return filepath.Join(s.dir, filep
 func sharedTempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // other users cannot read t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("%v", err)
 		}
 	})
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o755))
 	return dir
 }

@@ -24,9 +24,7 @@ type PgBouncerServer struct {
 func PgBouncer(t testing.TB, postgres *PostgresServer, options ...Option) *PgBouncerServer {
 	t.Helper()
 	b := newPgBouncer(t, postgres, settingsOf(options))
-	if err := b.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.firstStart())
 	return b
 }
 
@@ -43,9 +41,7 @@ func newPgBouncer(t testing.TB, postgres *PostgresServer, set *settings) *PgBoun
 		owner:     postgres.owner,
 		stop:      syscall.SIGQUIT, // other signals make it wait for its clients, in some versions
 	})
-	if err := b.owner.write(b.usersFile(), fmt.Appendf(nil, "%q \"\"\n", superuser)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.owner.write(b.usersFile(), fmt.Appendf(nil, "%q \"\"\n", superuser)))
 	return b
 }
 

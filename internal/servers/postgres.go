@@ -37,9 +37,7 @@ type PostgresServer struct {
 func Postgres(t testing.TB, options ...Option) *PostgresServer {
 	t.Helper()
 	p := newPostgres(t, settingsOf(options), (*PostgresServer).initialize)
-	if err := p.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.firstStart())
 	return p
 }
 
@@ -47,9 +45,7 @@ func Postgres(t testing.TB, options ...Option) *PostgresServer {
 func newPostgres(t testing.TB, set *settings, fill func(*PostgresServer) error) *PostgresServer {
 	t.Helper()
 	owner, err := unprivileged()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &PostgresServer{set: set}
 	p.Server = newServer(t, kind{
 		program:   "postgres",
@@ -63,9 +59,7 @@ func newPostgres(t testing.TB, set *settings, fill func(*PostgresServer) error) 
 		forks:     true,
 		killed:    p.clearUp,
 	})
-	if err := p.writeFiles(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.writeFiles())
 	return p
 }
 
@@ -149,9 +143,7 @@ func (p *PostgresServer) URL(user, password, database string) string {
 func (p *PostgresServer) DB(t testing.TB) *sql.DB {
 	t.Helper()
 	config, err := pgx.ParseConfig(p.URL(superuser, p.set.password, superuser))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return closedWith(t, stdlib.OpenDB(*config))
 }
 
@@ -185,6 +177,17 @@ func (p *PostgresServer) ask(query string) (string, error) {
 		return "", err
 	}
 	return rows[0][0], nil
+}
+
+// await repeats a query as the superuser until it yields this value. Otherwise it returns what is wrong.
+func (p *PostgresServer) await(query, want string, otherwise func(answer string) error) error {
+	return poll(func(context.Context) error {
+		answer, err := p.ask(query)
+		if err == nil && answer != want {
+			err = otherwise(answer)
+		}
+		return err
+	})
 }
 
 // rowsOf runs a query over a connection of its own, and returns the rows as text.

@@ -1,7 +1,6 @@
 package servers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -15,13 +14,8 @@ func (p *PostgresServer) Standby(t testing.TB) *PostgresServer {
 	t.Helper()
 	s := newPostgres(t, p.set, (*PostgresServer).copyPrimary)
 	s.primary = p
-	err := s.firstStart()
-	if err == nil {
-		err = s.AwaitStreaming()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.firstStart())
+	must(t, s.AwaitStreaming())
 	return s
 }
 
@@ -49,14 +43,9 @@ func (p *PostgresServer) name() string { return filepath.Base(p.dir) }
 
 // AwaitStreaming waits until this standby receives what its primary writes, as it is written.
 func (p *PostgresServer) AwaitStreaming() error {
-	return p.failed("await streaming", poll(func(context.Context) error {
-		state, err := p.primary.ask(
-			"SELECT state FROM pg_stat_replication WHERE application_name = " + quoted(p.name()),
-		)
-		if err == nil && state != "streaming" {
-			err = fmt.Errorf("%s says that the state of its standby is %q", p.primary.Addr(), state)
-		}
-		return err
+	query := "SELECT state FROM pg_stat_replication WHERE application_name = " + quoted(p.name())
+	return p.failed("await streaming", p.primary.await(query, "streaming", func(state string) error {
+		return fmt.Errorf("%s says that the state of its standby is %q", p.primary.Addr(), state)
 	}))
 }
 
@@ -66,12 +55,9 @@ func (p *PostgresServer) AwaitCaughtUp() error {
 	if err != nil {
 		return p.failed("await catching up", err)
 	}
-	return p.failed("await catching up", poll(func(context.Context) error {
-		there, err := p.ask("SELECT pg_last_wal_replay_lsn() >= " + quoted(position))
-		if err == nil && there != "t" {
-			err = fmt.Errorf("it is behind %s", position)
-		}
-		return err
+	query := "SELECT pg_last_wal_replay_lsn() >= " + quoted(position)
+	return p.failed("await catching up", p.await(query, "t", func(string) error {
+		return fmt.Errorf("it is behind %s", position)
 	}))
 }
 
@@ -84,20 +70,18 @@ func (p *PostgresServer) Synchronous(standbys int) error {
 	}
 	err := p.setSystem("synchronous_standby_names", names)
 	if err == nil {
-		err = poll(func(context.Context) error { return p.checkSynchronous(standbys) })
+		err = p.awaitSynchronous(standbys)
 	}
 	return p.failed("be synchronous", err)
 }
 
-// checkSynchronous demands that so many standbys count, or that none does.
-func (p *PostgresServer) checkSynchronous(standbys int) error {
+// awaitSynchronous waits until so many standbys count, or none.
+func (p *PostgresServer) awaitSynchronous(standbys int) error {
 	counts := fmt.Sprintf("SELECT CASE WHEN %d = 0 THEN COUNT(*) = 0 ELSE COUNT(*) >= %d END "+
 		"FROM pg_stat_replication WHERE sync_state <> 'async' AND state = 'streaming'", standbys, standbys)
-	ok, err := p.ask(counts)
-	if err == nil && ok != "t" {
-		err = fmt.Errorf("%s does not have %d synchronous standbys yet", p.Addr(), standbys)
-	}
-	return err
+	return p.await(counts, "t", func(string) error {
+		return fmt.Errorf("%s does not have %d synchronous standbys yet", p.Addr(), standbys)
+	})
 }
 
 // StopReplication makes this standby receive nothing more from its primary. What the primary commits after it has
@@ -106,12 +90,8 @@ func (p *PostgresServer) checkSynchronous(standbys int) error {
 func (p *PostgresServer) StopReplication() error {
 	err := p.setSystem("primary_conninfo", "")
 	if err == nil {
-		err = poll(func(context.Context) error {
-			receivers, err := p.ask("SELECT COUNT(*) FROM pg_stat_wal_receiver")
-			if err == nil && receivers != "0" {
-				err = errors.New("it still receives")
-			}
-			return err
+		err = p.await("SELECT COUNT(*) FROM pg_stat_wal_receiver", "0", func(string) error {
+			return errors.New("it still receives")
 		})
 	}
 	return p.failed("stop replication", err)

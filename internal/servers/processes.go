@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -84,12 +85,12 @@ func (s *Server) killAll(p *child.Process) error {
 
 // awaitGone waits until a process has ended. It returns an error if that takes longer than stopPatience.
 func awaitGone(pid int) error {
-	for deadline := time.Now().Add(stopPatience); !isGone(pid); time.Sleep(pollEvery) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("its child %d still ran after %v", pid, stopPatience)
+	return pollWithin(stopPatience, func(context.Context) error {
+		if !isGone(pid) {
+			return fmt.Errorf("its child %d still runs", pid)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // eachChild calls a function for each child that is not in the process group, if the server has such.

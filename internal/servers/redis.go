@@ -26,9 +26,7 @@ type RedisServer struct {
 func Redis(t testing.TB, options ...Option) *RedisServer {
 	t.Helper()
 	r := newRedis(t, settingsOf(options))
-	if err := r.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.firstStart())
 	return r
 }
 
@@ -49,9 +47,7 @@ func newRedisKind(t testing.TB, set *settings, portCount int, args func(*RedisSe
 		args:      func() []string { return slices.Concat(args(r), set.args) },
 		ready:     r.checkReady,
 	})
-	if err := r.writeFiles(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.writeFiles())
 	return r
 }
 
@@ -158,6 +154,17 @@ func (r *RedisServer) do(patience time.Duration, args ...string) (any, error) {
 	}
 	defer c.Close() //nolint:errcheck // the response was read
 	return c.Do(args...)
+}
+
+// doAll sends commands, each over a connection of its own, until one fails. Its error begins with their first words:
+// the rest may have a password.
+func (r *RedisServer) doAll(commands ...[]string) error {
+	for _, command := range commands {
+		if _, err := r.Do(command...); err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(command[:2], " "), err)
+		}
+	}
+	return nil
 }
 
 // Info is a section of what the server says about itself, such as "server" or "everything".

@@ -40,9 +40,7 @@ func RedisCluster(t testing.TB, options ...Option) *RedisClusterServers {
 	for range nodes {
 		c.Nodes = append(c.Nodes, newClusterNode(t, set))
 	}
-	if err := c.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.firstStart())
 	return c
 }
 
@@ -95,23 +93,17 @@ func (c *RedisClusterServers) firstStart() error {
 // join introduces a node to those after it, and gives it its slots if it is a master.
 func (c *RedisClusterServers) join(i int) error {
 	// A number of its own for each: two nodes with the same would have to settle first who comes before whom.
-	commands := [][]string{{"SET-CONFIG-EPOCH", strconv.Itoa(i + 1)}}
+	commands := [][]string{{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)}}
 	if i < clusterMasters {
 		first, end := i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters
-		commands = append(commands, []string{"ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(end - 1)})
+		slots := []string{"CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(end - 1)}
+		commands = append(commands, slots)
 	}
 	for _, other := range c.Nodes[i+1:] {
-		commands = append(
-			commands,
-			[]string{"MEET", "127.0.0.1", strconv.Itoa(other.Port()), strconv.Itoa(other.ports[1])},
-		)
+		meet := []string{"CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port()), strconv.Itoa(other.ports[1])}
+		commands = append(commands, meet)
 	}
-	for _, command := range commands {
-		if _, err := c.Nodes[i].Do(append([]string{"CLUSTER"}, command...)...); err != nil {
-			return fmt.Errorf("%s: %w", command[0], err)
-		}
-	}
-	return nil
+	return c.Nodes[i].doAll(commands...)
 }
 
 // replicate makes a node the replica of a master.

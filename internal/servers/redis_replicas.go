@@ -28,9 +28,7 @@ func RedisReplicas(t testing.TB, n int, options ...Option) *RedisReplicaServers 
 	for range n {
 		r.Replicas = append(r.Replicas, newRedis(t, set))
 	}
-	if err := r.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.firstStart())
 	return r
 }
 
@@ -77,12 +75,7 @@ func (r *RedisServer) Follow(master *RedisServer) error {
 // replicaOf sets which master it copies from now on, and ends its lag. That comes last, or it would catch up with its
 // old master first.
 func (r *RedisServer) replicaOf(host, port string) error {
-	for _, command := range [][]string{{"REPLICAOF", host, port}, {"CONFIG", "REWRITE"}, {"CLIENT", "UNPAUSE"}} {
-		if _, err := r.Do(command...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.doAll([]string{"REPLICAOF", host, port}, []string{"CONFIG", "REWRITE"}, []string{"CLIENT", "UNPAUSE"})
 }
 
 // checkFollows demands that both sides say that it copies master: it has received all that the master had when they

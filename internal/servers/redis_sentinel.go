@@ -66,9 +66,7 @@ func RedisSentinel(t testing.TB, options ...Option) *RedisSentinelServers {
 	for range sentinelCount {
 		s.Sentinels = append(s.Sentinels, newSentinel(t, set))
 	}
-	if err := s.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.firstStart())
 	return s
 }
 
@@ -105,28 +103,23 @@ func (s *RedisSentinelServers) firstStart() error {
 // watch makes a sentinel watch the master. It writes down what it is told.
 func (s *RedisSentinelServers) watch(sentinel *RedisServer) error {
 	master := s.Nodes[0]
-	commands := [][]string{
-		{"MONITOR", s.MasterName, "127.0.0.1", strconv.Itoa(master.Port()), strconv.Itoa(sentinelQuorum)},
-	}
+	set := func(names ...string) []string { return append([]string{"SENTINEL", "SET", s.MasterName}, names...) }
+	commands := [][]string{{
+		"SENTINEL", "MONITOR", s.MasterName, "127.0.0.1", strconv.Itoa(master.Port()), strconv.Itoa(sentinelQuorum),
+	}}
 	if !master.set.ownTimeouts {
 		down := strconv.FormatInt(cmp.Or(master.set.downAfter, downAfter).Milliseconds(), 10)
 		syncs := strconv.Itoa(watchedCount - 1)
-		commands = append(commands,
-			[]string{"SET", s.MasterName, "down-after-milliseconds", down},
-			[]string{"SET", s.MasterName, "failover-timeout", failoverTimeout, "parallel-syncs", syncs})
+		commands = append(commands, set("down-after-milliseconds", down),
+			set("failover-timeout", failoverTimeout, "parallel-syncs", syncs))
 	}
 	if master.set.user != "" {
-		commands = append(commands, []string{"SET", s.MasterName, "auth-user", master.set.user})
+		commands = append(commands, set("auth-user", master.set.user))
 	}
 	if master.set.password != "" {
-		commands = append(commands, []string{"SET", s.MasterName, "auth-pass", master.set.password})
+		commands = append(commands, set("auth-pass", master.set.password))
 	}
-	for _, command := range commands {
-		if _, err := sentinel.Do(append([]string{"SENTINEL"}, command...)...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sentinel.doAll(commands...)
 }
 
 // Addrs are the addresses of the sentinels, as host:port.

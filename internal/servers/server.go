@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -70,15 +71,19 @@ func newServer(t testing.TB, k kind) *Server {
 	path := Need(t, k.program)
 	// Not t.TempDir: the log must outlive a test that fails, and the path of a socket must be short.
 	dir, err := os.MkdirTemp("", "holdfast-"+k.program+"-") //nolint:usetesting // see above
+	must(t, err)
+	s := &Server{kind: k, path: path, dir: dir, pick: pickPorts}
+	t.Cleanup(func() { s.close(t) })
+	must(t, errors.Join(s.owner.own(dir), s.makeDataDir()))
+	return s
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{kind: k, path: path, dir: dir, pick: pickPorts}
-	t.Cleanup(func() { s.close(t) })
-	if err := errors.Join(s.owner.own(dir), s.makeDataDir()); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // makeDataDir makes an empty folder for the server's data.
@@ -100,11 +105,7 @@ func (s *Server) close(t testing.TB) {
 		return
 	}
 	// A child of the server was killed too, and may need a moment to end.
-	err := os.RemoveAll(s.dir)
-	for deadline := time.Now().Add(stopPatience); err != nil && time.Now().Before(deadline); {
-		time.Sleep(pollEvery)
-		err = os.RemoveAll(s.dir)
-	}
+	err := pollWithin(stopPatience, func(context.Context) error { return os.RemoveAll(s.dir) })
 	if err != nil {
 		t.Errorf("%v", err)
 	}

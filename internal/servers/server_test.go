@@ -21,9 +21,7 @@ func TestPortsAreOurs(t *testing.T) {
 	seen := map[int]bool{}
 	for range 400 { // enough to draw some port twice
 		ports, err := pickPorts(3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { freePorts(ports) })
 		for _, port := range ports {
 			if port < firstPort || port >= endOfPorts || seen[port] {
@@ -186,9 +184,7 @@ func TestServerEndsWithTheTest(t *testing.T) {
 		f := asTest(t, func(t testing.TB) {
 			r := Redis(t)
 			addr = r.Addr()
-			if err := test.before(r); err != nil {
-				t.Fatal(err)
-			}
+			must(t, test.before(r))
 		})
 		if f.failed {
 			t.Errorf("%s: %s", test.name, f.said)
@@ -259,9 +255,7 @@ func await(t *testing.T, what string, so func() bool) {
 // check takes an error as the end of the test.
 func check(t *testing.T, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // pickTaken picks free ports but for one, which a stranger has: first its first, then its second. When all had their

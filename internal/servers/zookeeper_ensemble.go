@@ -22,9 +22,7 @@ type ZooKeeperServers struct {
 func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers {
 	t.Helper()
 	c := newZooKeeperEnsemble(t, n, options...)
-	if err := c.firstStart(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.firstStart())
 	return c
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"strconv"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
@@ -21,7 +20,7 @@ type pair struct{ from, to *ZooKeeperServer }
 // A zooKeeperLink is the only way from one node to another.
 type zooKeeperLink struct {
 	quorum, election *proxy.Proxy
-	introducer       *introducer // behind election, if the dialling node has the smaller id
+	introducer       *acceptor // behind election, if the dialling node has the smaller id
 }
 
 // relink makes a link for each pair of nodes, to the ports that they have.
@@ -51,10 +50,14 @@ func (c *ZooKeeperServers) link(from, to *ZooKeeperServer) (err error) {
 	}
 	election := to.addrOf(electionPort)
 	if back := c.links[pair{to, from}]; back != nil {
-		if l.introducer, err = startIntroducer(election, back.election.Addr()); err != nil {
+		target, link := election, back.election.Addr()
+		l.introducer, err = acceptAt("127.0.0.1:0", func(conn net.Conn) {
+			_ = introduce(conn, target, link) // the other node dials, or it does not
+		})
+		if err != nil {
 			return err
 		}
-		election = l.introducer.listener.Addr().String()
+		election = l.introducer.Addr().String()
 	}
 	l.election, err = proxy.Start("tcp", election)
 	return err
@@ -75,7 +78,9 @@ func (links zooKeeperLinks) close() error {
 			}
 		}
 		if l.introducer != nil { // after the proxy, whose connections it has
-			errs = append(errs, l.introducer.close())
+			if err := l.introducer.close(); err != nil {
+				errs = append(errs, fmt.Errorf("zookeeper: introducer: %w", err))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -130,57 +135,20 @@ func (z *ZooKeeperServer) Rejoin() {
 	z.cuts.mend = nil
 }
 
-// An introducer is a proxy before the election port of a node, for the connections of one with a smaller id. Of the two
-// only the node with the greater id dials: the other says no more than its id and its address, hangs up, and is dialled
-// there. The introducer replaces that address by the link's, which would otherwise be avoided.
-type introducer struct {
-	listener     net.Listener
-	target, link string
-	running      sync.WaitGroup
-}
-
-func startIntroducer(target, link string) (*introducer, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	i := &introducer{listener: listener, target: target, link: link}
-	i.running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			i.running.Go(func() {
-				defer conn.Close() //nolint:errcheck // the other node dials, or it does not
-				_ = i.introduce(conn)
-			})
-		}
-	})
-	return i, nil
-}
-
-// introduce passes on what a node says of itself: a version and its id in 16 bytes, and its address after the length of
-// that.
-func (i *introducer) introduce(conn io.Reader) error {
+// introduce is a proxy before the election port of a node, for a connection of one with a smaller id. Of the two only
+// the node with the greater id dials: the other says no more than its id and its address, hangs up, and is dialled
+// there. introduce replaces that address by the link's, which would otherwise be avoided. What is said is a version and
+// the id in 16 bytes, and the address after the length of that.
+func introduce(conn io.Reader, target, link string) error {
 	said, err := io.ReadAll(conn)
 	if err != nil || len(said) < 16 {
 		return err
 	}
-	said = binary.BigEndian.AppendUint32(said[:16], uint32(len(i.link)))
-	server, err := net.DialTimeout("tcp", i.target, askPatience)
+	said = binary.BigEndian.AppendUint32(said[:16], uint32(len(link)))
+	server, err := net.DialTimeout("tcp", target, askPatience)
 	if err != nil {
 		return err
 	}
-	_, err = server.Write(append(said, i.link...))
+	_, err = server.Write(append(said, link...))
 	return errors.Join(err, server.Close())
-}
-
-func (i *introducer) close() error {
-	err := i.listener.Close()
-	i.running.Wait()
-	if err != nil {
-		return fmt.Errorf("zookeeper: introducer: %w", err)
-	}
-	return nil
 }

@@ -100,21 +100,13 @@ func AwaitHeld(t testing.TB, s store.Store, c store.Claim) {
 // Detach detaches a held claim for a minute.
 func Detach(t testing.TB, s store.Store, c store.Claim, as store.ID) {
 	t.Helper()
-	status, err := s.(store.Detacher).Detach(t.Context(), c, as, time.Minute)
-	if err != nil || status.State != store.Held || status.Ticket != c.Ticket {
-		t.Errorf("Detach of %q with ticket %d: %v with ticket %d, %v",
-			c.Name, c.Ticket, status.State, status.Ticket, err)
-	}
+	DetachedAs(t, s.(DetachStore), c, store.Claim{ID: as}, time.Minute)
 }
 
 // Attach attaches a detached claim as c.
 func Attach(t testing.TB, s store.Store, c store.Claim, from store.ID) {
 	t.Helper()
-	status, err := s.(store.Detacher).Attach(t.Context(), c, from)
-	if err != nil || status.State != store.Held || status.Ticket != c.Ticket {
-		t.Errorf("Attach of %q with ticket %d: %v with ticket %d, %v",
-			c.Name, c.Ticket, status.State, status.Ticket, err)
-	}
+	AttachedAs(t, s.(DetachStore), c, store.Claim{ID: from, Ticket: c.Ticket})
 }
 
 // Leave releases a claim.

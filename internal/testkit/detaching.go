@@ -35,7 +35,8 @@ func DetachedAs(t testing.TB, s DetachStore, c, as store.Claim, d time.Duration)
 	t.Helper()
 	status, err := s.Detach(t.Context(), c, as.ID, d)
 	if err != nil || status.State != store.Held || status.Ticket != c.Ticket {
-		t.Fatalf("Detach of ticket %d: %v of ticket %d and %v", c.Ticket, status.State, status.Ticket, err)
+		t.Fatalf("Detach of %q with ticket %d: %v with ticket %d, %v",
+			c.Name, c.Ticket, status.State, status.Ticket, err)
 	}
 	as.Ticket = status.Ticket
 	return as
@@ -52,7 +53,8 @@ func AttachedAs(t testing.TB, s DetachStore, c, from store.Claim) store.Claim {
 	t.Helper()
 	status, err := s.Attach(t.Context(), c, from.ID)
 	if err != nil || status.State != store.Held || status.Ticket != from.Ticket {
-		t.Fatalf("Attach of ticket %d: %v of ticket %d and %v", from.Ticket, status.State, status.Ticket, err)
+		t.Fatalf("Attach of %q with ticket %d: %v with ticket %d, %v",
+			c.Name, from.Ticket, status.State, status.Ticket, err)
 	}
 	c.Ticket = status.Ticket
 	return c

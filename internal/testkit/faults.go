@@ -71,13 +71,11 @@ func CheckOpenEnds(t testing.TB, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	began := time.Now()
-	if _, err := store.Open(ctx, Locate(t, url)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, want %v", err, context.DeadlineExceeded)
-	}
-	if took := time.Since(began); took > 3*time.Second { // some libraries take a second to end
-		t.Errorf("%s: it took %v", Locate(t, url), took)
-	}
+	checkBrief(t, fmt.Sprint(Locate(t, url)), 3*time.Second, func() { // some libraries take a second to end
+		if _, err := store.Open(ctx, Locate(t, url)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+		}
+	})
 	cancel()
 	if _, err := store.Open(ctx, Locate(t, url)); !errors.Is(err, ctx.Err()) {
 		t.Errorf("with a context that is done: %v", err)
@@ -169,30 +167,32 @@ func CheckSilent(t testing.TB, s store.Store, c store.Claim, words ...string) {
 		}
 	}
 	for _, name := range []string{"Join", "Keep", "Leave"} {
-		began := time.Now()
-		CheckFault(t, Calls(s, c)[name](context.Background()), false, words...)
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s took %v, and the ttl is %v", name, took, c.TTL)
-		}
+		checkBrief(t, fmt.Sprintf("%s with a ttl of %v", name, c.TTL), 5*time.Second, func() {
+			CheckFault(t, Calls(s, c)[name](context.Background()), false, words...)
+		})
 	}
+	checkBrief(t, "Close", 5*time.Second, func() { s.Close() })
+}
+
+// checkBrief checks that a call takes no longer than limit.
+func checkBrief(t testing.TB, what string, limit time.Duration, call func()) {
+	t.Helper()
 	began := time.Now()
-	s.Close()
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("Close took %v", took)
+	call()
+	if took := time.Since(began); took > limit {
+		t.Errorf("%s took %v", what, took)
 	}
 }
 
 // callWithin makes a call with a context that ends after limit, checks that it does not take much longer, and returns
 // its error.
-func callWithin(t testing.TB, name string, limit time.Duration, call func(context.Context) error) error {
+func callWithin(
+	t testing.TB, name string, limit time.Duration, call func(context.Context) error,
+) (err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	began := time.Now()
-	err := call(ctx)
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("%s took %v", name, took)
-	}
+	checkBrief(t, name, 2*time.Second, func() { err = call(ctx) })
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"time"
 )
@@ -37,6 +38,18 @@ func Child() {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// self returns the command that runs this program again, with an environment variable set.
+func self(env string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("holdfast: contend: %w", err)
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), env+"=1")
+	cmd.Stderr = os.Stderr
+	return cmd, nil
 }
 
 // serve contends as in says, until that ends.

@@ -84,7 +84,7 @@ func (c *contenders) contend(ctx context.Context) (err error) {
 		return errors.Join(err, c.locks.Close())
 	}
 	c.through = NewRounds(c.order.Goroutines)
-	err = c.say(message{})
+	err = c.say(Message{})
 	var running sync.WaitGroup
 	for i := range c.order.Goroutines {
 		if c.order.Once != "" {
@@ -95,7 +95,7 @@ func (c *contenders) contend(ctx context.Context) (err error) {
 	}
 	running.Wait()
 	report := c.tally.Report(c.order.Process)
-	return errors.Join(err, c.locks.Close(), c.recorder.Close(), c.say(message{Report: report}))
+	return errors.Join(err, c.locks.Close(), c.recorder.Close(), c.say(Message{Report: report}))
 }
 
 // run is one goroutine: it takes one lock after the other.
@@ -183,11 +183,11 @@ func (c *contenders) take(ctx context.Context) (lease *holdfast.Lease, h history
 // isThrough notes that a goroutine has got a lock that it asked for in this round, and says so if all have.
 func (c *contenders) isThrough(i int, round int64) {
 	c.through.Got(i, round, func(all int64) {
-		_ = c.say(message{Through: all}) // if nobody hears it, the input has ended too
+		_ = c.say(Message{Through: all}) // if nobody hears it, the input has ended too
 	})
 }
 
-func (c *contenders) say(m message) error {
+func (c *contenders) say(m Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.out.Encode(m)

@@ -21,7 +21,7 @@ type Plan struct {
 // A Crowd is a set of processes that contend for locks. Its methods are not safe for concurrent use.
 type Crowd struct {
 	dir       string
-	processes []*process
+	processes []*Process
 	round     int64
 }
 
@@ -37,7 +37,11 @@ func Start(ctx context.Context, p Plan) (*Crowd, error) {
 			Process: fmt.Sprintf("process %d", i), URL: url, Dir: p.Dir,
 			Goroutines: p.Goroutines, LongHold: p.LongHold, Once: p.Once,
 		}
-		started, err := start(&o)
+		cmd, err := self(childEnv)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		started, err := StartProcess("contend", o.Process, cmd, &o)
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
@@ -54,7 +58,7 @@ func Start(ctx context.Context, p Plan) (*Crowd, error) {
 func (c *Crowd) Through(ctx context.Context) error {
 	c.round++
 	for _, p := range c.processes {
-		if err := p.begin(c.round); err != nil {
+		if err := p.Begin(c.round); err != nil {
 			return err
 		}
 	}
@@ -64,7 +68,7 @@ func (c *Crowd) Through(ctx context.Context) error {
 // await waits until all are through this round.
 func (c *Crowd) await(ctx context.Context) error {
 	for _, p := range c.processes {
-		if err := p.await(ctx, c.round); err != nil {
+		if err := p.Await(ctx, c.round); err != nil {
 			return err
 		}
 	}
@@ -72,28 +76,23 @@ func (c *Crowd) await(ctx context.Context) error {
 }
 
 // Kill ends one process as kill -9 does, counted from 0. The others continue.
-func (c *Crowd) Kill(i int) error { return c.processes[i].kill() }
+func (c *Crowd) Kill(i int) error { return c.processes[i].Kill() }
 
 // Stop makes all processes release their locks and end, and returns the outcome. It kills them when ctx is done. It
 // returns an error, beside what is known, if a process failed or its history cannot be read.
 func (c *Crowd) Stop(ctx context.Context) (*Outcome, error) {
-	defer context.AfterFunc(ctx, func() {
-		for _, p := range c.processes {
-			_ = p.cmd.Process.Kill() // if it has ended, all the better
-		}
-	})()
 	for _, p := range c.processes {
-		p.stop()
+		p.Stop()
 	}
 	o := &Outcome{}
 	var failed error
 	for _, p := range c.processes {
-		if p.ended {
-			continue
-		}
-		report, err := p.end()
+		report, err := p.End(ctx)
 		if failed = errors.Join(failed, err); report != nil {
 			o.Reports = append(o.Reports, *report)
+			if state := p.Cmd.ProcessState; !state.Success() {
+				failed = errors.Join(failed, p.failed(errors.New(state.String())))
+			}
 		}
 	}
 	var err error
@@ -105,7 +104,7 @@ func (c *Crowd) Stop(ctx context.Context) (*Outcome, error) {
 func (c *Crowd) Close() error {
 	var failed error
 	for _, p := range c.processes {
-		failed = errors.Join(failed, p.kill())
+		failed = errors.Join(failed, p.Kill())
 	}
 	return failed
 }

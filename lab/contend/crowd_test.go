@@ -87,7 +87,7 @@ func TestSomebodyIsStuck(t *testing.T) {
 func TestProcessEnds(t *testing.T) {
 	url := sqliteURL(t) + "?ttl=1s" // what it holds must not be in the way of the other for long
 	c := startCrowd(t, url, url)
-	must(t, c.processes[1].cmd.Process.Kill())
+	must(t, c.processes[1].Cmd.Process.Kill())
 	if err := c.Through(within(t, patience)); err == nil || !strings.Contains(err.Error(), "process 1") {
 		t.Errorf("process 1 has ended, and yet: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 // else ends it.
 func TestStopInHaste(t *testing.T) {
 	c := startCrowd(t, sqliteURL(t))
-	process := c.processes[0].cmd.Process
+	process := c.processes[0].Cmd.Process
 	must(t, process.Signal(syscall.SIGSTOP))
 	defer time.AfterFunc(patience/3, func() { _ = process.Signal(syscall.SIGCONT) }).Stop() // then it has ended well
 	ctx, cancel := context.WithCancel(t.Context())

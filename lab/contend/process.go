@@ -1,6 +1,7 @@
 package contend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,57 +9,84 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/child"
 )
 
-// A process is one of a crowd, as the crowd sees it.
-type process struct {
-	name    string
-	cmd     *exec.Cmd
+// A Process contends for locks, as the program that started it sees it. It reads an order, and the numbers of rounds as
+// they begin, one in a line, and stops at the end of its input. It writes a [Message] in each line.
+type Process struct {
+	*child.Process
+	Name string
+
+	program string // in errors
 	in      io.WriteCloser
-	heard   chan message // closed when it has ended, or says what cannot be understood
-	through int64        // the last round that it was through; -1: it is not ready
-	ended   bool         // it was waited for
+	stderr  lastWords
+	heard   chan struct{} // closed when all its output was read
+	ended   bool          // it was killed, or End was called
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at each message of the process
+	through int64         // the last round that it was through; -1: it is not ready
+	report  *Report
 }
 
-// start starts this program again, as a process of a crowd.
-func start(o *order) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("holdfast: contend: %w", err)
+// StartProcess starts a process of this name and sends it its order, in JSON. Errors name the program, and have the end
+// of what the process writes to stderr, unless cmd sends that elsewhere.
+func StartProcess(program, name string, cmd *exec.Cmd, order any) (p *Process, err error) {
+	p = &Process{
+		Name: name, program: program, heard: make(chan struct{}), changed: make(chan struct{}), through: -1,
 	}
-	p := &process{name: o.Process, cmd: exec.Command(self), heard: make(chan message), through: -1}
+	if cmd.Stderr == nil {
+		cmd.Stderr = &p.stderr
+	}
 	// With the race detector it would linger at its end for a second.
-	p.cmd.Env = append(os.Environ(), childEnv+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	p.cmd.Stderr = os.Stderr
-	out, err := p.cmd.StdoutPipe()
+	cmd.Env = append(cmd.Environ(), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, p.failed(err)
+	}
+	// Not StdoutPipe: the end of the process must not truncate its output.
+	out, writes, err := os.Pipe()
 	if err != nil {
-		return nil, p.failed(err)
+		return nil, p.failed(errors.Join(err, p.in.Close()))
 	}
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, p.failed(err)
+	cmd.Stdout = writes
+	p.Process, err = child.Start(cmd)
+	if err := errors.Join(err, writes.Close()); err != nil {
+		return nil, p.failed(errors.Join(err, p.in.Close(), out.Close()))
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, p.failed(err)
-	}
-	go func() {
-		defer close(p.heard)
-		for says := json.NewDecoder(out); ; {
-			var m message
-			if says.Decode(&m) != nil {
-				return // how it has ended is for Wait to say
-			}
-			p.heard <- m
-		}
-	}()
-	if err := json.NewEncoder(p.in).Encode(o); err != nil {
-		return nil, errors.Join(p.failed(err), p.kill())
+	go p.listen(out)
+	if err := json.NewEncoder(p.in).Encode(order); err != nil {
+		return nil, errors.Join(p.failed(err), p.Kill())
 	}
 	return p, nil
 }
 
-// begin tells it that a round begins.
-func (p *process) begin(round int64) error {
+// listen reads the messages of the process until it has ended.
+func (p *Process) listen(out *os.File) {
+	defer close(p.heard)
+	defer out.Close() //nolint:errcheck // it was read to its end
+	for says := json.NewDecoder(out); ; {
+		var m Message
+		if says.Decode(&m) != nil {
+			return
+		}
+		p.mu.Lock()
+		p.through = max(p.through, m.Through)
+		if m.Report != nil {
+			p.report = m.Report
+		}
+		close(p.changed)
+		p.changed = make(chan struct{})
+		p.mu.Unlock()
+	}
+}
+
+// Begin tells it that a round begins.
+func (p *Process) Begin(round int64) error {
 	if p.ended {
 		return nil
 	}
@@ -66,15 +94,19 @@ func (p *process) begin(round int64) error {
 	return p.failed(err)
 }
 
-// await waits until it is through a round.
-func (p *process) await(ctx context.Context, round int64) error {
-	for !p.ended && p.through < round {
+// Await waits until it is through a round, or with 0 until it is ready. It does not wait for one that was killed.
+func (p *Process) Await(ctx context.Context, round int64) error {
+	for !p.ended {
+		p.mu.Lock()
+		through, changed := p.through, p.changed
+		p.mu.Unlock()
+		if through >= round {
+			return nil
+		}
 		select {
-		case m, ok := <-p.heard:
-			if !ok {
-				return p.failed(errors.New("it ended by itself"))
-			}
-			p.through = m.Through
+		case <-changed:
+		case <-p.heard:
+			return p.failed(errors.New("it ended by itself"))
 		case <-ctx.Done():
 			return p.failed(fmt.Errorf("not all of its goroutines have got a lock: %w", context.Cause(ctx)))
 		}
@@ -82,41 +114,78 @@ func (p *process) await(ctx context.Context, round int64) error {
 	return nil
 }
 
-// kill ends it at once.
-func (p *process) kill() error {
-	if p.ended {
-		return nil
-	}
-	err := p.cmd.Process.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
-		err = nil
-	}
-	p.stop()
-	_, _ = p.end() // it was killed, so it does not end well
+// Pause stops it, wherever it is, until Resume.
+func (p *Process) Pause() error { return p.failed(child.Pause(p.Cmd.Process)) }
+
+// Resume ends a Pause.
+func (p *Process) Resume() error { return p.failed(child.Resume(p.Cmd.Process)) }
+
+// Kill ends it at once.
+func (p *Process) Kill() error {
+	p.ended = true
+	err := p.Process.Kill()
+	_ = p.in.Close() // the process is gone
+	<-p.heard
 	return p.failed(err)
 }
 
-// stop makes it release its locks and end.
-func (p *process) stop() { _ = p.in.Close() }
+// Stop makes it release its locks and end.
+func (p *Process) Stop() { _ = p.in.Close() }
 
-// end waits for its end and gives its report.
-func (p *process) end() (report *Report, err error) {
-	for m := range p.heard {
-		report = m.Report
+// End waits for the end of a process after Stop, and returns its report. It kills the process when ctx is done. If that
+// or Kill was done before, there is no report.
+func (p *Process) End(ctx context.Context) (*Report, error) {
+	if p.ended {
+		return nil, nil
 	}
-	err = p.cmd.Wait()
 	p.ended = true
-	if report == nil {
-		err = errors.Join(err, errors.New("it has not reported"))
+	select {
+	case <-p.heard:
+		<-p.Done
+	case <-ctx.Done():
+		return nil, errors.Join(p.failed(fmt.Errorf("it has not ended: %w", context.Cause(ctx))), p.Kill())
 	}
-	return report, p.failed(err)
+	if p.report == nil {
+		return nil, p.failed(fmt.Errorf("it has not reported: %v", p.Cmd.ProcessState))
+	}
+	return p.report, nil
 }
 
-func (p *process) failed(err error) error {
+// failed adds the name of the process and the end of its stderr to an error.
+func (p *Process) failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("holdfast: contend: %s: %w", p.name, err)
+	if last := strings.TrimSpace(p.stderr.String()); last != "" {
+		err = fmt.Errorf("%w: %s", err, strings.TrimPrefix(last, "holdfast: "))
+	}
+	return fmt.Errorf("holdfast: %s: %s: %w", p.program, p.Name, err)
+}
+
+// lastWords keeps the end of what a process writes to stderr.
+type lastWords struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+const maxLastWords = 4 << 10
+
+// Write implements io.Writer.
+func (l *lastWords) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := l.Buffer.Write(p)
+	if over := l.Len() - maxLastWords; over > 0 {
+		l.Next(over)
+	}
+	return n, err
+}
+
+// String returns what is kept.
+func (l *lastWords) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
 }
 
 // An order is the first line that a process reads. It is sent through a pipe rather than as an argument, where every
@@ -131,8 +200,8 @@ type order struct {
 	Once       string        // what each takes once in a round; empty: see Plan
 }
 
-// A message is a line that a process writes.
-type message struct {
+// A Message is a line that a process writes.
+type Message struct {
 	Through int64   // in this round or later, each goroutine has got a lock that it asked for; 0: it is ready
 	Report  *Report `json:",omitempty"` // in the last message
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -134,14 +133,23 @@ func (g *relay) take(ctx context.Context, at *runner) error {
 	if err != nil {
 		return err
 	}
-	if g.baton = said.Baton; said.Baton == "" {
+	if g.baton = ""; said.Baton == "" {
 		g.lost++
 		return said.fault()
 	}
-	x, err := holdfast.ParseDetached(said.Baton)
+	return g.passOn(said.Baton)
+}
+
+// passOn counts a pass, and keeps the detached lease for the next.
+func (g *relay) passOn(baton string) error {
+	x, err := holdfast.ParseDetached(baton)
+	if err != nil {
+		return err
+	}
+	g.baton = baton
 	g.passed[x.Token()]++
 	g.passes++
-	return err
+	return nil
 }
 
 // kill kills a runner in the middle of its pass. What it held or had detached expires.
@@ -208,13 +216,7 @@ func (g *relay) race(ctx context.Context) error {
 	}
 	g.baton = ""
 	if len(won) == 1 {
-		x, err := holdfast.ParseDetached(won[0])
-		if err != nil {
-			return err
-		}
-		g.baton = won[0]
-		g.passed[x.Token()]++
-		g.passes++
+		return g.passOn(won[0])
 	}
 	return nil
 }
@@ -281,13 +283,11 @@ type runner struct {
 
 // startRunner starts this program again, as a runner.
 func startRunner(l *leg) (*runner, error) {
-	self, err := os.Executable()
+	cmd, err := self(relayEnv)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), relayEnv+"=1", "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
-	cmd.Stderr = os.Stderr
+	cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/child"
+	"github.com/holdfast-go/holdfast/lab/contend"
 	"github.com/holdfast-go/holdfast/lab/proxy"
 )
 
@@ -18,10 +19,12 @@ type fault struct {
 	about  string // what it does, in a few words
 	beyond string // why the store's guarantees do not cover it; empty: they do
 	lasts  func(r *rand.Rand, ttl time.Duration) time.Duration
-	// strike causes the fault, waits for as long as it lasts or until ctx is done, and undoes it. It returns the
-	// target, and the proof that the fault happened.
-	strike func(ctx context.Context, s *stage, with Strike) (target, proof string, err error)
+	strike strikeFunc
 }
+
+// A strikeFunc causes a fault, waits for as long as it lasts or until ctx is done, and undoes it. It returns the
+// target, and the proof that the fault happened.
+type strikeFunc func(ctx context.Context, s *stage, with Strike) (target, proof string, err error)
 
 // Lengths of faults.
 func moment(*rand.Rand, time.Duration) time.Duration { return 0 }
@@ -39,13 +42,10 @@ func workerFaults() []fault {
 		{name: "starve", about: "busy processes take the processors away", lasts: lessThanTTL, strike: strikeStarve},
 	}
 	if child.CanPause {
-		faults = append(
-			faults,
+		faults = append(faults,
 			fault{
-				name:   "pause",
-				about:  "a worker stands still for longer than the ttl",
-				lasts:  moreThanTTL,
-				strike: strikePause,
+				name: "pause", about: "a worker stands still for longer than the ttl",
+				lasts: moreThanTTL, strike: strikePause,
 			},
 			fault{
 				name: pauseWriter, about: "a worker stands still between reading a register and writing it",
@@ -58,12 +58,11 @@ func workerFaults() []fault {
 
 // connectionFaults returns the faults of the connections of one worker, in its proxies.
 func connectionFaults() []fault {
-	through := func(do func(p *proxy.Proxy, with Strike) (undo func())) func(context.Context, *stage, Strike) (string,
-		string, error) {
+	through := func(do func(p *proxy.Proxy, with Strike) (undo func())) strikeFunc {
 		return func(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
 			slot := s.slots[with.Worker]
 			defer slot.ways.each(func(p *proxy.Proxy) func() { return do(p, with) })()
-			return slot.current().name, "its proxies did it", sleep(ctx, with.For)
+			return slot.current().Name, "its proxies did it", sleep(ctx, with.For)
 		}
 	}
 	return []fault{
@@ -118,32 +117,32 @@ func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proo
 	if p == nil || err != nil {
 		return "nobody", "", err // no worker was about to write: there is nothing to do
 	}
-	s.note(p.name, paused, func() {
+	s.note(p.Name, paused, func() {
 		if err = sleep(ctx, with.For); err != nil {
 			return
 		}
 		waiting, cancel := context.WithTimeout(ctx, s.takeover+overtakePatience)
 		defer cancel()
-		if overtaken := s.guard.await(waiting, func() bool { return !s.guard.writes(register, p.name) }); overtaken {
+		if overtaken := s.guard.await(waiting, func() bool { return !s.guard.writes(register, p.Name) }); overtaken {
 			proof = "it got SIGSTOP before its write, and another read the register before SIGCONT"
 		}
 	})
-	return p.name, proof, errors.Join(err, p.resume())
+	return p.Name, proof, errors.Join(err, p.Resume())
 }
 
 // stopWriter stops the next worker that reads a register in order to write it, before it gets the value. It returns nil
 // if there is none.
-func (s *stage) stopWriter(ctx context.Context, register string) (*process, error) {
+func (s *stage) stopWriter(ctx context.Context, register string) (*contend.Process, error) {
 	waiting, cancel := context.WithTimeout(ctx, writerPatience)
 	defer cancel()
 	caught := make(chan error, 1)
-	var p *process
+	var p *contend.Process
 	s.guard.arm(register, func(name string) {
 		if p = s.processOf(name); p == nil {
 			caught <- nil // it is being killed, and will not write
 			return
 		}
-		caught <- p.pause()
+		caught <- p.Pause()
 	})
 	select {
 	case err := <-caught:
@@ -158,31 +157,31 @@ func (s *stage) stopWriter(ctx context.Context, register string) (*process, erro
 }
 
 // pause stops a process for d.
-func (s *stage) pause(ctx context.Context, p *process, d time.Duration) (target, proof string, err error) {
-	if err := p.pause(); err != nil {
-		return p.name, "", err
+func (s *stage) pause(ctx context.Context, p *contend.Process, d time.Duration) (target, proof string, err error) {
+	if err := p.Pause(); err != nil {
+		return p.Name, "", err
 	}
-	s.note(p.name, paused, func() { err = sleep(ctx, d) })
-	return p.name, "it got SIGSTOP, and SIGCONT after it", errors.Join(err, p.resume())
+	s.note(p.Name, paused, func() { err = sleep(ctx, d) })
+	return p.Name, "it got SIGSTOP, and SIGCONT after it", errors.Join(err, p.Resume())
 }
 
 func strikeKill(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
 	slot := s.slots[with.Worker]
 	p := slot.current()
-	if err := p.kill(); err != nil {
-		return p.name, "", err
+	if err := p.Kill(); err != nil {
+		return p.Name, "", err
 	}
-	s.note(p.name, killed, func() { err = slot.start(ctx, s) })
-	return p.name, fmt.Sprintf("it ended with %v", p.Cmd.ProcessState), err
+	s.note(p.Name, killed, func() { err = slot.start(ctx, s) })
+	return p.Name, fmt.Sprintf("it ended with %v", p.Cmd.ProcessState), err
 }
 
 // burners is how many processes starve the machine, for each processor.
 const burners = 3
 
 func strikeStarve(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
-	var processes []*process
+	var processes []*contend.Process
 	for i := range burners * runtime.NumCPU() {
-		p, e := startProcess(s.plan.Command, &order{Process: fmt.Sprint("burner ", i), Burn: with.For + time.Minute})
+		p, e := s.startProcess(&order{Process: fmt.Sprint("burner ", i), Burn: with.For + time.Minute})
 		if e != nil {
 			err = e
 			break
@@ -193,7 +192,7 @@ func strikeStarve(ctx context.Context, s *stage, with Strike) (target, proof str
 		err = sleep(ctx, with.For)
 	}
 	for _, p := range processes {
-		err = errors.Join(err, p.kill())
+		err = errors.Join(err, p.Kill())
 	}
 	return "the machine", fmt.Sprintf("%d busy processes ran", len(processes)), err
 }

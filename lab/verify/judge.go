@@ -80,13 +80,15 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 		len(unfenced), check.Register(unfenced))
 	run.Checks[len(run.Checks)-1].Calibration = true
 	j.tellExpected()
-	run.Figures = append(run.Figures,
-		report.Figure{Name: "locks taken", Value: float64(granted(h.Waits))},
-		report.Figure{Name: "leases lost", Value: float64(lost(h.Holds))},
-		report.Figure{Name: "updates refused by the fence", Value: float64(refused(fenced))},
-		report.Figure{Name: "updates lost behind the fence", Value: float64(check.LostUpdates(fenced))},
-		report.Figure{Name: "updates lost without a fence", Value: float64(check.LostUpdates(unfenced))},
-	)
+	figure := func(name string, n int) {
+		run.Figures = append(run.Figures, report.Figure{Name: name, Value: float64(n)})
+	}
+	figure("locks taken", count(h.Waits, func(w history.Wait) bool { return w.Granted }))
+	figure("leases lost", count(h.Holds, func(h history.Hold) bool { return h.Lost != 0 }))
+	refused := func(o history.Operation) bool { return o.Outcome == history.Refused }
+	figure("updates refused by the fence", count(fenced, refused))
+	figure("updates lost behind the fence", check.LostUpdates(fenced))
+	figure("updates lost without a fence", check.LostUpdates(unfenced))
 }
 
 // A judgement separates findings that the store's guarantees allow from violations.
@@ -170,28 +172,10 @@ func registers(all []history.Operation) (fenced, unfenced []history.Operation) {
 	return fenced, unfenced
 }
 
-func granted(waits []history.Wait) (n int) {
-	for _, w := range waits {
-		if w.Granted {
-			n++
-		}
-	}
-	return n
-}
-
-// lost returns how many holders found that they had lost their locks.
-func lost(holds []history.Hold) (n int) {
-	for _, h := range holds {
-		if h.Lost != 0 {
-			n++
-		}
-	}
-	return n
-}
-
-func refused(operations []history.Operation) (n int) {
-	for _, o := range operations {
-		if o.Outcome == history.Refused {
+// count returns how many of these fit.
+func count[T any](all []T, fits func(T) bool) (n int) {
+	for _, one := range all {
+		if fits(one) {
 			n++
 		}
 	}
@@ -216,7 +200,7 @@ func (s *stage) stranded(waits []history.Wait) []check.Finding {
 	}
 	var found []check.Finding
 	for _, slot := range s.slots {
-		if name := slot.current().name; !served[name] {
+		if name := slot.current().Name; !served[name] {
 			found = append(found, check.Finding{
 				Rule: "error", Interval: history.Interval{Begin: s.mended, End: s.mended},
 				By:   []history.Who{{Process: name}},

@@ -1,10 +1,6 @@
 package verify
 
-import (
-	"time"
-
-	"github.com/holdfast-go/holdfast/lab/contend"
-)
+import "time"
 
 // An order is the first line that a worker reads. It is sent through a pipe rather than as an argument, where every
 // user of the machine could read the store's password. Every line after it is the number of a round that begins. The
@@ -21,12 +17,4 @@ type order struct {
 	Goroutines int
 
 	Burn time.Duration // only use a processor for this long; 0: be a worker
-}
-
-// A message is a line that a worker writes.
-type message struct {
-	Ready bool `json:",omitempty"`
-	// each goroutine has acquired a lock that it requested in this round or later
-	Through int64           `json:",omitempty"`
-	Report  *contend.Report `json:",omitempty"` // in the last message
 }

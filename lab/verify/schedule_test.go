@@ -137,7 +137,7 @@ func TestStranded(t *testing.T) {
 		"no line, and nobody does": {mended: mended, waits: []history.Wait{granted("a", mended-3), gaveUp}, want: 2},
 	} {
 		s := &stage{mended: test.mended, settled: test.settled, slots: []*slot{
-			{lives: []*process{{name: "a"}}}, {lives: []*process{{name: "old"}, {name: "b"}}},
+			{lives: []*contend.Process{{Name: "a"}}}, {lives: []*contend.Process{{Name: "old"}, {Name: "b"}}},
 		}}
 		s.can.Queue = test.line
 		if found := s.stranded(test.waits); len(found) != test.want {

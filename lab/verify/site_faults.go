@@ -77,6 +77,32 @@ func (r restart) fault() fault {
 	return fault{name: r.name, about: r.about, beyond: r.beyond, lasts: lessThanTTL, strike: strike}
 }
 
+// serverFaults returns the faults that one server survives, of whatever kind. healthy may be nil, as in restart.
+func serverFaults(n node, healthy func() error) []fault {
+	return []fault{
+		restart{
+			name: "server-kill", about: "the server is killed with -9 and started again", choose: one(n),
+			healthy: healthy,
+		}.fault(),
+		stopped("server-stop", "the server stands still", one(n), nil),
+	}
+}
+
+// awaitHealth repeats a check until it succeeds.
+func awaitHealth(check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		if sleep(ctx, 20*time.Millisecond) != nil {
+			return fmt.Errorf("not within %v: %w", startPatience, err)
+		}
+	}
+}
+
 func loseData(n node) error { return n.LoseData() }
 
 // stopped returns a fault that stops servers with SIGSTOP for a while.
@@ -118,8 +144,7 @@ func clockSteps(c *servers.Clock, target string) []fault {
 	if c == nil {
 		return nil
 	}
-	step := func(by func(with Strike, ttl time.Duration) time.Duration) func(context.Context, *stage, Strike) (string,
-		string, error) {
+	step := func(by func(with Strike, ttl time.Duration) time.Duration) strikeFunc {
 		return func(ctx context.Context, s *stage, with Strike) (string, string, error) {
 			c.Step(by(with, s.ttl))
 			return target, fmt.Sprintf("its clock is %v ahead now", c.Offset()), sleep(ctx, with.For)

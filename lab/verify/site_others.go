@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,13 +76,6 @@ func postgresSite(t testing.TB, _ time.Duration) site {
 	p := servers.Postgres(t, options...)
 	db := p.DB(t)
 	faults := []fault{
-		restart{
-			name:    "server-kill",
-			about:   "the server is killed with -9 and started again",
-			choose:  one(p),
-			healthy: answers(db),
-		}.fault(),
-		stopped("server-stop", "the server stands still", one(p), nil),
 		command("backends-end", "the server ends all connections", p.Addr(), func(ctx context.Context) (string, error) {
 			var n int
 			err := db.QueryRowContext(ctx, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
@@ -89,7 +83,8 @@ func postgresSite(t testing.TB, _ time.Duration) site {
 			return fmt.Sprint(n, " of them"), err
 		}),
 	}
-	return site{url: p.URL("postgres", "", "postgres"), faults: append(faults, clockSteps(clock, p.Addr())...)}
+	faults = slices.Concat(serverFaults(p, answers(db)), faults, clockSteps(clock, p.Addr()))
+	return site{url: p.URL("postgres", "", "postgres"), faults: faults}
 }
 
 func mariadbSite(t testing.TB, _ time.Duration) site {
@@ -98,23 +93,9 @@ func mariadbSite(t testing.TB, _ time.Duration) site {
 	if _, err := db.ExecContext(t.Context(), "CREATE DATABASE locks"); err != nil {
 		t.Fatal(err)
 	}
-	return site{url: m.URL("root", "", "locks"), faults: []fault{
-		restart{
-			name:    "server-kill",
-			about:   "the server is killed with -9 and started again",
-			choose:  one(m),
-			healthy: answers(db),
-		}.fault(),
-		stopped("server-stop", "the server stands still", one(m), nil),
-		command(
-			"connections-end",
-			"the server ends all connections",
-			m.Addr(),
-			func(ctx context.Context) (string, error) {
-				return endConnections(ctx, db)
-			},
-		),
-	}}
+	end := func(ctx context.Context) (string, error) { return endConnections(ctx, db) }
+	return site{url: m.URL("root", "", "locks"), faults: append(serverFaults(m, answers(db)),
+		command("connections-end", "the server ends all connections", m.Addr(), end))}
 }
 
 // endConnections ends all connections of MariaDB but this one.
@@ -149,15 +130,5 @@ func endConnections(ctx context.Context, db *sql.DB) (proof string, err error) {
 
 // answers returns a function that waits until a database responds.
 func answers(db *sql.DB) func() error {
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-		defer cancel()
-		for {
-			err := db.PingContext(ctx)
-			if err == nil || ctx.Err() != nil {
-				return err
-			}
-			_ = sleep(ctx, 10*time.Millisecond) // ctx is checked next
-		}
-	}
+	return func() error { return awaitHealth(db.PingContext) }
 }

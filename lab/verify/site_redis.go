@@ -55,9 +55,7 @@ func redisGuardSite(t testing.TB, ttl time.Duration) site {
 
 // redisFaults are those that every way of running one server survives.
 func redisFaults(r *servers.RedisServer) []fault {
-	return []fault{
-		restart{name: "server-kill", about: "the server is killed with -9 and started again", choose: one(r)}.fault(),
-		stopped("server-stop", "the server stands still", one(r), nil),
+	return append(serverFaults(r, nil),
 		command("client-kill", "the server ends all connections", r.Addr(), func(context.Context) (string, error) {
 			proof := ""
 			for _, kind := range []string{"normal", "pubsub"} {
@@ -73,7 +71,7 @@ func redisFaults(r *servers.RedisServer) []fault {
 			says, err := r.Do("SCRIPT", "FLUSH")
 			return fmt.Sprint(says), err
 		}),
-	}
+	)
 }
 
 // tail is how much of an append-only file is lost: some claims.
@@ -100,43 +98,57 @@ func cutTail(n node) error {
 	return os.Truncate(newest, max(0, size-tail))
 }
 
+// A replicated is a set of servers in which a replica takes the place of a master that is down.
+type replicated interface {
+	AwaitFailover(old *servers.RedisServer) (heir *servers.RedisServer, err error)
+	AwaitHealthy() error
+}
+
+// masterKill returns a fault that kills a master and starts it again when judges, such as the sentinels, name another.
+func masterKill(
+	r replicated, about, judges string, choose func(which int) (*servers.RedisServer, error),
+) fault {
+	strike := func(_ context.Context, _ *stage, with Strike) (target, proof string, err error) {
+		old, err := choose(with.Which)
+		if err != nil {
+			return "", "", err
+		}
+		if err := old.Kill(); err != nil {
+			return "", "", err
+		}
+		heir, err := r.AwaitFailover(old)
+		if err != nil {
+			return "", "", err
+		}
+		err = errors.Join(old.Start(), r.AwaitHealthy())
+		return old.Addr(), judges + " name " + heir.Addr(), err
+	}
+	return fault{name: "master-kill", about: about, lasts: moment, strike: strike}
+}
+
+// promotion returns a fault that makes a replica take the place of a master that lives.
+func promotion(
+	r replicated, about, target, judges string, promote func() (heir *servers.RedisServer, err error),
+) fault {
+	return command("failover", about, target, func(context.Context) (string, error) {
+		heir, err := promote()
+		if err != nil {
+			return "", err
+		}
+		return judges + " name " + heir.Addr(), r.AwaitHealthy()
+	})
+}
+
 func sentinelSite(t testing.TB, _ time.Duration) site {
 	s := servers.RedisSentinel(t)
 	master := the(s.Master)
 	return site{
 		url: fmt.Sprintf("redis+sentinel://%s/%s?wait-replicas=2", strings.Join(s.Addrs(), ","), s.MasterName),
 		faults: []fault{
-			{
-				name: "master-kill", about: "the master is killed with -9, a replica takes its place, and it comes " +
-					"back", lasts: moment,
-				strike: func(context.Context, *stage, Strike) (target, proof string, err error) {
-					old, err := s.Master()
-					if err != nil {
-						return "", "", err
-					}
-					if err := old.Kill(); err != nil {
-						return "", "", err
-					}
-					heir, err := s.AwaitFailover(old)
-					if err != nil {
-						return "", "", err
-					}
-					err = errors.Join(old.Start(), s.AwaitHealthy())
-					return old.Addr(), "the sentinels name " + heir.Addr(), err
-				},
-			},
-			command(
-				"failover",
-				"the sentinels promote a replica though the master lives",
-				"the master",
-				func(context.Context) (string, error) {
-					heir, err := s.Failover()
-					if err != nil {
-						return "", err
-					}
-					return "the sentinels name " + heir.Addr(), s.AwaitHealthy()
-				},
-			),
+			masterKill(s, "the master is killed with -9, a replica takes its place, and it comes back", "the sentinels",
+				func(int) (*servers.RedisServer, error) { return s.Master() }),
+			promotion(s, "the sentinels promote a replica though the master lives", "the master", "the sentinels",
+				s.Failover),
 			stopped("master-stop", "the master stands still", master, s.AwaitHealthy),
 			{
 				name: "split", about: "a replica is promoted, and the old master lives on and is not told",
@@ -183,41 +195,16 @@ func clusterSite(t testing.TB, _ time.Duration) site {
 	return site{
 		url: fmt.Sprintf("redis+cluster://%s?wait-replicas=1", strings.Join(c.Addrs(), ",")),
 		faults: []fault{
-			{
-				name: "master-kill", about: "a master is killed with -9, its replica takes its place, and it comes " +
-					"back", lasts: moment,
-				strike: func(_ context.Context, _ *stage, with Strike) (target, proof string, err error) {
-					old, err := c.MasterOf(fmt.Sprint("key ", with.Which))
-					if err != nil {
-						return "", "", err
-					}
-					if err := old.Kill(); err != nil {
-						return "", "", err
-					}
-					heir, err := c.AwaitFailover(old)
-					if err != nil {
-						return "", "", err
-					}
-					err = errors.Join(old.Start(), c.AwaitHealthy())
-					return old.Addr(), "the nodes name " + heir.Addr(), err
-				},
-			},
-			command(
-				"failover",
-				"a replica takes the place of its master, which lives",
-				"a master",
-				func(context.Context) (string, error) {
+			masterKill(c, "a master is killed with -9, its replica takes its place, and it comes back", "the nodes",
+				func(which int) (*servers.RedisServer, error) { return c.MasterOf(fmt.Sprint("key ", which)) }),
+			promotion(c, "a replica takes the place of its master, which lives", "a master", "the nodes",
+				func() (*servers.RedisServer, error) {
 					old, err := masterOf()
 					if err != nil {
-						return "", err
+						return nil, err
 					}
-					heir, err := c.Failover(old)
-					if err != nil {
-						return "", err
-					}
-					return "the nodes name " + heir.Addr(), c.AwaitHealthy()
-				},
-			),
+					return c.Failover(old)
+				}),
 			stopped("master-stop", "a master stands still", the(masterOf), c.AwaitHealthy),
 		},
 	}
@@ -255,16 +242,12 @@ func redlockSite(t testing.TB, ttl time.Duration) site {
 
 // allVote waits until all nodes vote. One that was restarted does not for a while.
 func allVote(url string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
-	defer cancel()
-	for {
+	return awaitHealth(func(ctx context.Context) error {
 		nodes, err := redlock.Status(ctx, url)
-		silent := slices.IndexFunc(nodes, func(n redlock.NodeHealth) bool { return n.State != redlock.Voting })
-		if err == nil && silent < 0 {
-			return nil
+		silent := func(n redlock.NodeHealth) bool { return n.State != redlock.Voting }
+		if err == nil && slices.ContainsFunc(nodes, silent) {
+			err = errors.New("not all nodes vote again")
 		}
-		if sleep(ctx, 50*time.Millisecond) != nil {
-			return errors.Join(err, fmt.Errorf("not all nodes vote again within %v", startPatience))
-		}
-	}
+		return err
+	})
 }

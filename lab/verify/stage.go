@@ -72,7 +72,7 @@ type slot struct {
 	ways   ways
 
 	mu    sync.Mutex
-	lives []*process
+	lives []*contend.Process
 }
 
 // openStage opens the store and starts what the workers need, and the workers.
@@ -156,7 +156,7 @@ func (l *slot) start(ctx context.Context, s *stage) error {
 	if n := len(l.lives); n > 0 {
 		name += fmt.Sprintf(" (%d)", n+1)
 	}
-	p, err := startProcess(s.plan.Command, &order{
+	p, err := s.startProcess(&order{
 		Process: name, Store: s.url, Hosts: l.ways.hosts(), TTL: s.ttl, Prefix: s.prefix, Dir: s.dir,
 		Guard: filepath.Join(s.dir, "guard"), Seed: fromSeed(s.plan.Seed, name), Goroutines: goroutines,
 	})
@@ -168,20 +168,25 @@ func (l *slot) start(ctx context.Context, s *stage) error {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	return p.awaitReady(ctx)
+	return p.Await(ctx, 0)
+}
+
+// startProcess starts a worker and sends it its order.
+func (s *stage) startProcess(o *order) (*contend.Process, error) {
+	return contend.StartProcess("verify", o.Process, s.plan.Command(), o)
 }
 
 // current is the worker that lives.
-func (l *slot) current() *process {
+func (l *slot) current() *contend.Process {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lives[len(l.lives)-1]
 }
 
 // processOf is the worker of this name, if it lives.
-func (s *stage) processOf(name string) *process {
+func (s *stage) processOf(name string) *contend.Process {
 	for _, slot := range s.slots {
-		if p := slot.current(); p.name == name {
+		if p := slot.current(); p.Name == name {
 			return p
 		}
 	}
@@ -205,12 +210,12 @@ func (s *stage) settle(ctx context.Context) error {
 	defer cancel()
 	const round = 1
 	for _, slot := range s.slots {
-		if err := slot.current().begin(round); err != nil {
+		if err := slot.current().Begin(round); err != nil {
 			return err
 		}
 	}
 	for _, slot := range s.slots {
-		if err := slot.current().awaitThrough(ctx, round); err != nil {
+		if err := slot.current().Await(ctx, round); err != nil {
 			if ctx.Err() == nil {
 				return err
 			}
@@ -223,13 +228,18 @@ func (s *stage) settle(ctx context.Context) error {
 
 // stop ends all workers, and returns what they have counted.
 func (s *stage) stop() ([]contend.Report, error) {
+	tooLate := fmt.Errorf("it takes longer than %v", stopPatience)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), stopPatience, tooLate)
+	defer cancel()
 	var mu sync.Mutex
 	var reports []contend.Report
 	var failed error
 	var stopping sync.WaitGroup
 	for _, slot := range s.slots {
 		stopping.Go(func() {
-			r, err := slot.current().stop(stopPatience)
+			p := slot.current()
+			p.Stop()
+			r, err := p.End(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			failed = errors.Join(failed, err)
@@ -247,7 +257,7 @@ func (s *stage) Close() error {
 	var failed error
 	for _, slot := range s.slots {
 		if len(slot.lives) > 0 {
-			failed = errors.Join(failed, slot.current().kill())
+			failed = errors.Join(failed, slot.current().Kill())
 		}
 		failed = errors.Join(failed, slot.ways.Close())
 	}

@@ -84,12 +84,11 @@ type held struct {
 	belief *history.Belief // nil: it was lost before anybody believed in it
 }
 
+// An acquirer is a method of a lock that waits for a lease.
+type acquirer func(context.Context) (*holdfast.Lease, error)
+
 // take waits for a lock, and records the wait and the beginning of the hold.
-func (g *goroutine) take(
-	ctx context.Context,
-	what history.Wait,
-	take func(context.Context) (*holdfast.Lease, error),
-) (*held, error) {
+func (g *goroutine) take(ctx context.Context, what history.Wait, take acquirer) (*held, error) {
 	what.Who = g.who()
 	waiting := g.recorder.Wait(what)
 	lease, err := take(ctx)
@@ -104,11 +103,21 @@ func (g *goroutine) take(
 
 // begin records the beginning of a hold.
 func (g *goroutine) begin(lease *holdfast.Lease, what history.Wait) *held {
+	return &held{lease, g.believe(lease, lease.Token(), what)}
+}
+
+// An anyLease is a lease of one lock or of several.
+type anyLease interface {
+	Err() error
+	Until() time.Time
+}
+
+// believe records the beginning of the belief in one lock of a lease.
+func (g *goroutine) believe(l anyLease, token holdfast.Token, what history.Wait) *history.Belief {
 	belief, _ := g.recorder.BeginUntil(history.Hold{
-		Who: g.who(), Resource: what.Resource, Kind: what.Kind, Units: what.Units, Limit: what.Limit,
-		Token: lease.Token(),
-	}, func() bool { return lease.Err() == nil }, lease.Until)
-	return &held{lease, belief}
+		Who: g.who(), Resource: what.Resource, Kind: what.Kind, Units: what.Units, Limit: what.Limit, Token: token,
+	}, func() bool { return l.Err() == nil }, l.Until)
+	return belief
 }
 
 // check asks the holder whether it believes.
@@ -132,7 +141,12 @@ func (h *held) keep(d time.Duration) {
 // release ends the hold and gives the lock back. That it was lost is counted, and no error of the task.
 func (g *goroutine) release(ctx context.Context, h *held) {
 	h.end()
-	if err := h.Unlock(ctx); err != nil && ctx.Err() == nil {
+	g.countError(ctx, h.Unlock(ctx))
+}
+
+// countError counts an error that a task has after it got its lock, unless the worker is ending.
+func (g *goroutine) countError(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
 		g.tally.Failed(err)
 	}
 }
@@ -147,11 +161,7 @@ func (g *goroutine) holdFor() time.Duration {
 }
 
 // use takes a lock, holds it for a while and gives it back.
-func (g *goroutine) use(
-	ctx context.Context,
-	what history.Wait,
-	take func(context.Context) (*holdfast.Lease, error),
-) error {
+func (g *goroutine) use(ctx context.Context, what history.Wait, take acquirer) error {
 	h, err := g.take(ctx, what, take)
 	if err != nil {
 		return err
@@ -190,9 +200,7 @@ func (g *goroutine) write(ctx context.Context) error {
 	h.end()
 	lease, err := h.Downgrade(ctx)
 	if err != nil {
-		if ctx.Err() == nil {
-			g.tally.Failed(err)
-		}
+		g.countError(ctx, err)
 		return nil
 	}
 	h = g.begin(lease, history.Wait{Resource: name, Kind: history.Shared})
@@ -233,12 +241,7 @@ func (g *goroutine) lockAll(ctx context.Context) error {
 	var holds []*held
 	for i, token := range all.Tokens() {
 		waits[i].Granted(token)
-		belief, _ := g.recorder.BeginUntil(
-			history.Hold{Who: g.who(), Resource: names[i], Kind: history.Exclusive, Token: token},
-			func() bool { return all.Err() == nil },
-			all.Until,
-		)
-		holds = append(holds, &held{belief: belief})
+		holds = append(holds, &held{belief: g.believe(all, token, exclusive(names[i]))})
 	}
 	end := time.Now().Add(g.holdFor())
 	for left := time.Until(end); left > 0 && holds[0].check(); left = time.Until(end) {
@@ -250,9 +253,7 @@ func (g *goroutine) lockAll(ctx context.Context) error {
 	for _, h := range holds {
 		h.end()
 	}
-	if err := all.Unlock(ctx); err != nil && ctx.Err() == nil {
-		g.tally.Failed(err)
-	}
+	g.countError(ctx, all.Unlock(ctx))
 	return nil
 }
 
@@ -268,8 +269,8 @@ func (g *goroutine) reenter(ctx context.Context) error {
 	outer.keep(g.holdFor())
 	g.release(ctx, outer)
 	if err != nil {
-		if !errors.Is(err, holdfast.ErrLost) && ctx.Err() == nil { // the outer one may be lost by then
-			g.tally.Failed(err)
+		if !errors.Is(err, holdfast.ErrLost) { // the outer one may be lost by then
+			g.countError(ctx, err)
 		}
 		return nil
 	}

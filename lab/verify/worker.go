@@ -84,7 +84,7 @@ func (w *worker) work(ctx context.Context) (err error) {
 		return errors.Join(err, w.recorder.Close())
 	}
 	w.through = contend.NewRounds(w.Goroutines)
-	err = w.say(message{Ready: true})
+	err = w.say(contend.Message{})
 	failed := make(chan error, w.Goroutines)
 	var running sync.WaitGroup
 	for i := range w.Goroutines {
@@ -95,7 +95,8 @@ func (w *worker) work(ctx context.Context) (err error) {
 	for e := range failed {
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, w.locks.Close(), w.recorder.Close(), w.say(message{Report: w.tally.Report(w.Process)}))
+	last := contend.Message{Report: w.tally.Report(w.Process)}
+	return errors.Join(err, w.locks.Close(), w.recorder.Close(), w.say(last))
 }
 
 // open opens the store. Its Joins are recorded.
@@ -139,7 +140,7 @@ func (w *worker) run(ctx context.Context, i int) error {
 		switch {
 		case err == nil:
 			w.through.Got(i, round, func(all int64) {
-				_ = w.say(message{Through: all}) // if it cannot be sent, the input has ended too
+				_ = w.say(contend.Message{Through: all}) // if it cannot be sent, the input has ended too
 			})
 		case errors.Is(err, errInPassing):
 		case ctx.Err() == nil:
@@ -150,7 +151,7 @@ func (w *worker) run(ctx context.Context, i int) error {
 	return nil
 }
 
-func (w *worker) say(m message) error {
+func (w *worker) say(m contend.Message) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.out.Encode(m)
