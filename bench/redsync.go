@@ -41,10 +41,7 @@ func redsyncRueidis(where string) (redsyncredis.Pool, func() error, error) {
 }
 
 // openRedsync opens redsync on one server, or on a majority of several.
-func openRedsync(
-	on redsyncClient,
-	options ...redsync.Option,
-) func(context.Context, string, time.Duration) (locker, error) {
+func openRedsync(on redsyncClient, options ...redsync.Option) opener {
 	return func(_ context.Context, where string, ttl time.Duration) (locker, error) {
 		// By default it gives up after 32 tries. Here the context says how long it waits.
 		l := &redsyncLocker{
@@ -74,7 +71,12 @@ func (l *redsyncLocker) Acquire(ctx context.Context, name string) (lease, error)
 	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	return redsyncLease{mutex}, nil
+	return leaseFunc(func() error {
+		if ok, err := mutex.Unlock(); err != nil || !ok {
+			return errors.Join(errors.New("redsync: not unlocked"), err)
+		}
+		return nil
+	}), nil
 }
 
 func (l *redsyncLocker) Close() (err error) {
@@ -82,15 +84,6 @@ func (l *redsyncLocker) Close() (err error) {
 		err = errors.Join(err, closes())
 	}
 	return err
-}
-
-type redsyncLease struct{ *redsync.Mutex }
-
-func (l redsyncLease) Release() error {
-	if ok, err := l.Unlock(); err != nil || !ok {
-		return errors.Join(errors.New("redsync: not unlocked"), err)
-	}
-	return nil
 }
 
 // rueidisPool lets redsync use rueidis. It has only what redsync calls to lock and unlock.

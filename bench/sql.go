@@ -38,7 +38,7 @@ const mostConnections = 8
 type acquirer func(ctx context.Context, db *sql.DB, name string) (lease, error)
 
 // onPostgres opens a pool of pgx, which prepares statements by default.
-func onPostgres(most int, acquire acquirer) func(context.Context, string, time.Duration) (locker, error) {
+func onPostgres(most int, acquire acquirer) opener {
 	return func(_ context.Context, where string, _ time.Duration) (locker, error) {
 		config, err := pgx.ParseConfig(where)
 		if err != nil {
@@ -49,7 +49,7 @@ func onPostgres(most int, acquire acquirer) func(context.Context, string, time.D
 }
 
 // onMySQL opens a pool of go-sql-driver/mysql.
-func onMySQL(most int, acquire acquirer) func(context.Context, string, time.Duration) (locker, error) {
+func onMySQL(most int, acquire acquirer) opener {
 	return func(_ context.Context, where string, _ time.Duration) (locker, error) {
 		u, err := url.Parse(where)
 		if err != nil {
