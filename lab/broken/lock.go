@@ -148,8 +148,7 @@ func (p *part) hire(ctx context.Context) (handle, error) {
 	case r.broken == nil:
 		return nil, nil
 	case p.Holdfast:
-		url, options := r.holdfast(p)
-		locks, err := openPatiently(ctx, url, options)
+		locks, err := openPatiently(ctx, r.holdfast(p), r.options)
 		if err != nil {
 			return nil, err
 		}

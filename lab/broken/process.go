@@ -220,10 +220,8 @@ func (a *actor) do(ctx context.Context, r request) (said response, err error) {
 }
 
 func (a *actor) stopBelieving() {
-	if a.belief != nil {
-		a.belief.end()
-		a.belief = nil
-	}
+	a.belief.end()
+	a.belief = nil
 }
 
 func (a *actor) close() error {
