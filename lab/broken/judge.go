@@ -25,7 +25,8 @@ func (s *stage) judge() {
 			len(h.Waits), check.Waiting(h.Waits, nil, s.bound))
 	}
 	if s.rung.register != nil {
-		add("register", "The updates of what the lock protects are linearizable, and none that was acknowledged is lost.",
+		add("register",
+			"The updates of what the lock protects are linearizable, and none that was acknowledged is lost.",
 			len(h.Operations), check.Register(h.Operations))
 	}
 	if len(s.show.Wakeups) > 0 {

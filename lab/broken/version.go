@@ -63,7 +63,8 @@ var versionGreater = &Rung{
 	register: func(ctx context.Context, p *part) (register, error) {
 		f, err := openFile(ctx, p, stockSchema)
 		if p.Holdfast {
-			return &versionedStock{file: f, rows: fence.Versioned{Dialect: fence.SQLite, Table: "stock", Key: "id"}}, err
+			rows := fence.Versioned{Dialect: fence.SQLite, Table: "stock", Key: "id"}
+			return &versionedStock{file: f, rows: rows}, err
 		}
 		return newerStock{f}, err
 	},
