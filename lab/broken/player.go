@@ -33,14 +33,9 @@ type player struct {
 // enter adds a player: a client in this process.
 func (s *stage) enter(name string, change ...func(*part)) *player {
 	p := s.cast(name, change)
-	hand, err := p.part.hire(s.ctx)
+	var err error
+	p.hand, p.reg, err = p.part.open(s.ctx)
 	s.must(err)
-	p.hand = hand
-	if s.rung.register != nil {
-		reg, err := s.rung.register(s.ctx, p.part)
-		s.must(err)
-		p.reg = reg
-	}
 	return p
 }
 
