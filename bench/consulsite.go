@@ -19,7 +19,7 @@ type consulServers struct {
 
 func startConsul(ctx context.Context, set serverSettings) (site, error) {
 	c := &consulServers{}
-	return c, c.start(ctx, func(t testing.TB) error {
+	return c.start(ctx, c, func(t testing.TB) error {
 		c.ConsulServers = servers.ConsulCluster(t, max(set.nodes, 1))
 		var self struct{ Config struct{ Version string } }
 		err := c.call(ctx, http.MethodGet, "/v1/agent/self", &self)

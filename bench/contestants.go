@@ -41,92 +41,87 @@ const (
 
 // contestants are all, in the order of the table. Ratios are within what runs on the same kind of site.
 var contestants = slices.Concat(
-	on(redisSite,
-		contestant{name: "raw", role: floor, open: openRaw, sends: setAndDel},
-		contestant{name: "holdfast", role: ours, open: holdfastOn("redis://"), sends: scripts, renews: true},
-		contestant{
-			name: "holdfast-strict", role: ours, open: holdfastOn("redis://", strict), sends: scripts, onlyContended: true,
+	on(redisSite, []contestant{
+		{name: "raw", role: floor, open: openRaw, sends: setAndDel},
+		{name: "holdfast", role: ours, open: holdfastOn("redis://"), sends: scripts, renews: true},
+		{
+			name: "holdfast-strict", role: ours, open: holdfastOn("redis://", strict), sends: scripts,
+			onlyContended: true,
 		},
-		contestant{name: "rueidislock", role: peer, open: openRueidislock, sends: scripts, renews: true},
-		contestant{name: "redsync", role: peer, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
-		contestant{name: "redsync-rueidis", role: peer, open: openRedsync(redsyncRueidis), sends: setAndScripts},
-		contestant{
+		{name: "rueidislock", role: peer, open: openRueidislock, sends: scripts, renews: true},
+		{name: "redsync", role: peer, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
+		{name: "redsync-rueidis", role: peer, open: openRedsync(redsyncRueidis), sends: setAndScripts},
+		{
 			name: "redsync-eager", role: peer, open: openRedsync(redsyncRueidis, eagerRedsync), sends: setAndScripts,
 			onlyContended: true,
 		},
-		contestant{name: "redislock", role: peer, open: openRedislock(redislockExample), sends: scripts},
-		contestant{name: "redislock-eager", role: peer, open: openRedislock(eager), sends: scripts, onlyContended: true},
-		contestant{name: "redisson", role: peer, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
-		contestant{name: "redisson-fair", role: peer, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
-	),
-	on(sentinelSite,
-		contestant{name: "raw-sentinel", role: floor, open: openRawSentinel, sends: setAndDel},
-		contestant{
-			name: "holdfast-sentinel", role: ours, open: holdfastOn("redis+sentinel://"), sends: scripts, renews: true,
-		},
-		contestant{name: "holdfast-replicas", role: ours, open: openHoldfastReplicas, sends: scriptsAndWait, renews: true},
-	),
-	on(clusterSite,
-		contestant{name: "raw-cluster", role: floor, open: openRaw, sends: setAndDel},
-		contestant{
-			name: "holdfast-cluster", role: ours, open: holdfastOn("redis+cluster://"), sends: scripts, renews: true,
-		},
-	),
-	on(mastersSite,
-		contestant{name: "holdfast-master", role: floor, open: openHoldfastMaster, sends: scripts, renews: true},
-		contestant{
-			name: "holdfast-redlock", role: ours, open: openHoldfastRedlock("saved"), sends: scripts, renews: true,
-		},
-		contestant{name: "holdfast-redlock-unsaved", role: ours, open: openHoldfastUnsaved, sends: scripts, renews: true},
-		contestant{name: "redsync-redlock", role: peer, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
-		contestant{name: "redsync-redlock-rueidis", role: peer, open: openRedsync(redsyncRueidis), sends: setAndScripts},
-		contestant{
+		{name: "redislock", role: peer, open: openRedislock(redislockExample), sends: scripts},
+		{name: "redislock-eager", role: peer, open: openRedislock(eager), sends: scripts, onlyContended: true},
+		{name: "redisson", role: peer, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
+		{name: "redisson-fair", role: peer, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
+	}),
+	on(sentinelSite, []contestant{
+		{name: "raw-sentinel", role: floor, open: openRawSentinel, sends: setAndDel},
+		{name: "holdfast-sentinel", role: ours, open: holdfastOn("redis+sentinel://"), sends: scripts, renews: true},
+		{name: "holdfast-replicas", role: ours, open: openHoldfastReplicas, sends: scriptsAndWait, renews: true},
+	}),
+	on(clusterSite, []contestant{
+		{name: "raw-cluster", role: floor, open: openRaw, sends: setAndDel},
+		{name: "holdfast-cluster", role: ours, open: holdfastOn("redis+cluster://"), sends: scripts, renews: true},
+	}),
+	on(mastersSite, []contestant{
+		{name: "holdfast-master", role: floor, open: openHoldfastMaster, sends: scripts, renews: true},
+		{name: "holdfast-redlock", role: ours, open: openHoldfastRedlock("saved"), sends: scripts, renews: true},
+		{name: "holdfast-redlock-unsaved", role: ours, open: openHoldfastUnsaved, sends: scripts, renews: true},
+		{name: "redsync-redlock", role: peer, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
+		{name: "redsync-redlock-rueidis", role: peer, open: openRedsync(redsyncRueidis), sends: setAndScripts},
+		{
 			name: "redsync-redlock-failfast", role: peer, open: openRedsync(redsyncGoRedis, failFast),
 			sends: setAndScripts,
 		},
-		contestant{
+		{
 			name: "redsync-redlock-eager", role: peer, open: openRedsync(redsyncRueidis, failFast, eagerRedsync),
 			sends: setAndScripts, onlyContended: true,
 		},
-	),
-	on(folderSite,
-		contestant{name: "holdfast-sqlite", role: ours, open: holdfastOn("sqlite:")},
-		contestant{name: "flock", role: peer, open: openFlock},
-	),
-	on(etcdSite,
-		contestant{name: "raw-etcd", role: floor, open: onEtcd(newEtcdRaw), onlyAlone: true},
-		contestant{name: "holdfast-etcd", role: ours, open: holdfastSession("etcd://", "")},
-		contestant{name: "concurrency", role: peer, open: onEtcd(newEtcdRecipe)},
-	),
-	on(postgresSite,
-		contestant{name: "raw-postgres", role: floor, open: onPostgres(mostConnections, insertPostgres), onlyAlone: true},
-		contestant{name: "holdfast-postgres", role: ours, open: holdfastOn(""), renews: true, fewer: true},
-		contestant{name: "advisory-lock", role: peer, open: onPostgres(0, advisoryLock)},
-		contestant{name: "for-update-postgres", role: peer, open: onPostgres(0, rowLockPostgres)},
-	),
-	on(mariadbSite,
-		contestant{name: "raw-mariadb", role: floor, open: onMySQL(mostConnections, insertMySQL), onlyAlone: true},
-		contestant{name: "holdfast-mariadb", role: ours, open: holdfastOn(""), renews: true, fewer: true},
-		contestant{name: "get-lock", role: peer, open: onMySQL(0, getLock)},
-		contestant{name: "for-update-mariadb", role: peer, open: onMySQL(0, rowLockMySQL)},
-	),
-	on(zookeeperSite,
-		contestant{name: "raw-zookeeper", role: floor, open: onZooKeeper(newZooKeeperRaw), onlyAlone: true},
-		contestant{name: "holdfast-zookeeper", role: ours, open: openHoldfastZooKeeper("holdfast")},
-		contestant{name: "holdfast-curator", role: ours, open: openHoldfastZooKeeper("curator")},
-		contestant{name: "zk-lock", role: peer, open: onZooKeeper(newZooKeeperLock)},
-		contestant{name: "curator", role: peer, hire: hireCurator},
-	),
-	on(consulSite,
-		contestant{name: "raw-consul", role: floor, open: onConsul(newConsulRaw), onlyAlone: true},
-		contestant{name: "holdfast-consul", role: ours, open: holdfastSession("consul://", "")},
-		contestant{name: "api-lock", role: peer, open: openConsulLock},
-		contestant{name: "api-lock-session", role: peer, open: onConsul(newConsulSessionLock)},
-	),
+	}),
+	on(folderSite, []contestant{
+		{name: "holdfast-sqlite", role: ours, open: holdfastOn("sqlite:")},
+		{name: "flock", role: peer, open: openFlock},
+	}),
+	on(etcdSite, []contestant{
+		{name: "raw-etcd", role: floor, open: onEtcd(newEtcdRaw), onlyAlone: true},
+		{name: "holdfast-etcd", role: ours, open: holdfastSession("etcd://", "")},
+		{name: "concurrency", role: peer, open: onEtcd(newEtcdRecipe)},
+	}),
+	on(postgresSite, []contestant{
+		{name: "raw-postgres", role: floor, open: onPostgres(mostConnections, insertPostgres), onlyAlone: true},
+		{name: "holdfast-postgres", role: ours, open: holdfastOn(""), renews: true, fewer: true},
+		{name: "advisory-lock", role: peer, open: onPostgres(0, advisoryLock)},
+		{name: "for-update-postgres", role: peer, open: onPostgres(0, rowLockPostgres)},
+	}),
+	on(mariadbSite, []contestant{
+		{name: "raw-mariadb", role: floor, open: onMySQL(mostConnections, insertMySQL), onlyAlone: true},
+		{name: "holdfast-mariadb", role: ours, open: holdfastOn(""), renews: true, fewer: true},
+		{name: "get-lock", role: peer, open: onMySQL(0, getLock)},
+		{name: "for-update-mariadb", role: peer, open: onMySQL(0, rowLockMySQL)},
+	}),
+	on(zookeeperSite, []contestant{
+		{name: "raw-zookeeper", role: floor, open: onZooKeeper(newZooKeeperRaw), onlyAlone: true},
+		{name: "holdfast-zookeeper", role: ours, open: openHoldfastZooKeeper("holdfast")},
+		{name: "holdfast-curator", role: ours, open: openHoldfastZooKeeper("curator")},
+		{name: "zk-lock", role: peer, open: onZooKeeper(newZooKeeperLock)},
+		{name: "curator", role: peer, hire: hireCurator},
+	}),
+	on(consulSite, []contestant{
+		{name: "raw-consul", role: floor, open: onConsul(newConsulRaw), onlyAlone: true},
+		{name: "holdfast-consul", role: ours, open: holdfastSession("consul://", "")},
+		{name: "api-lock", role: peer, open: openConsulLock},
+		{name: "api-lock-session", role: peer, open: onConsul(newConsulSessionLock)},
+	}),
 )
 
 // on places contestants on a kind of site.
-func on(kind *siteKind, here ...contestant) []contestant {
+func on(kind *siteKind, here []contestant) []contestant {
 	for i := range here {
 		here[i].on = kind
 	}

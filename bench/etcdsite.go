@@ -25,7 +25,7 @@ type etcdCluster struct {
 
 func startEtcd(ctx context.Context, set serverSettings) (site, error) {
 	c := &etcdCluster{settings: set}
-	return c, c.start(ctx, func(t testing.TB) error {
+	return c.start(ctx, c, func(t testing.TB) error {
 		fsync := servers.Args(fmt.Sprintf("--unsafe-no-fsync=%t", set.noFsync))
 		cluster := servers.EtcdCluster(t, set.nodes, servers.OwnTimeouts(), fsync)
 		c.nodes, c.client = cluster.Nodes, cluster.Client(t)

@@ -35,7 +35,7 @@ type redisServers struct {
 func startRedis(form func(*redisServers, testing.TB)) func(context.Context, serverSettings) (site, error) {
 	return func(ctx context.Context, _ serverSettings) (site, error) {
 		s := &redisServers{}
-		return s, s.start(ctx, func(t testing.TB) error {
+		return s.start(ctx, s, func(t testing.TB) error {
 			form(s, t)
 			info, err := s.masters[0].Info("server")
 			s.version = info["redis_version"]

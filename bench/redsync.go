@@ -71,12 +71,7 @@ func (l *redsyncLocker) Acquire(ctx context.Context, name string) (lease, error)
 	if err := mutex.LockContext(ctx); err != nil {
 		return nil, err
 	}
-	return leaseFunc(func() error {
-		if ok, err := mutex.Unlock(); err != nil || !ok {
-			return errors.Join(errors.New("redsync: not unlocked"), err)
-		}
-		return nil
-	}), nil
+	return redsyncLease{mutex}, nil
 }
 
 func (l *redsyncLocker) Close() (err error) {
@@ -84,6 +79,15 @@ func (l *redsyncLocker) Close() (err error) {
 		err = errors.Join(err, closes())
 	}
 	return err
+}
+
+type redsyncLease struct{ *redsync.Mutex }
+
+func (l redsyncLease) Release() error {
+	if ok, err := l.Unlock(); err != nil || !ok {
+		return errors.Join(errors.New("redsync: not unlocked"), err)
+	}
+	return nil
 }
 
 // rueidisPool lets redsync use rueidis. It has only what redsync calls to lock and unlock.

@@ -69,14 +69,15 @@ type ourOwn struct {
 	stop    func() error
 }
 
-// start starts the servers. Close stops them.
-func (o *ourOwn) start(ctx context.Context, start func(testing.TB) error) (err error) {
+// start starts the servers of a site that this is a part of, and returns the site. Close stops them.
+func (o *ourOwn) start(ctx context.Context, whole site, start func(testing.TB) error) (site, error) {
+	var err error
 	o.stop, err = servers.Outside(ctx, func(t testing.TB) {
 		if err := start(t); err != nil {
 			t.Fatal(err)
 		}
 	})
-	return err
+	return whole, err
 }
 
 func (o *ourOwn) Close() error { return o.stop() }

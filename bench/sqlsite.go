@@ -36,7 +36,7 @@ func startPostgres(ctx context.Context, _ serverSettings) (site, error) {
 		},
 		commits: "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()",
 	}
-	return d, d.start(ctx, func(t testing.TB) error {
+	return d.start(ctx, d, func(t testing.TB) error {
 		server := servers.Postgres(t, servers.Args("-c", "fsync=on", "-c", "synchronous_commit=on"))
 		d.db, d.where, d.pid = server.DB(t), server.URL("postgres", "", "postgres"), server.Pid
 		return d.meet(ctx)
@@ -51,7 +51,7 @@ func startMariaDB(ctx context.Context, _ serverSettings) (site, error) {
 		},
 		commits: "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'QUESTIONS'",
 	}
-	return d, d.start(ctx, func(t testing.TB) error {
+	return d.start(ctx, d, func(t testing.TB) error {
 		// The sizes are MariaDB's defaults. With the small ones of the tests it reads three pages from the disk per
 		// lock.
 		server := servers.MariaDB(t, servers.Args("--innodb-flush-log-at-trx-commit=1",

@@ -27,7 +27,7 @@ type zooKeeperServers struct {
 
 func startZooKeeper(ctx context.Context, set serverSettings) (site, error) {
 	z := &zooKeeperServers{settings: set}
-	return z, z.start(ctx, func(t testing.TB) error {
+	return z.start(ctx, z, func(t testing.TB) error {
 		forceSync := servers.Args("forceSync=yes")
 		if set.noFsync {
 			forceSync = servers.Args("forceSync=no")
