@@ -190,14 +190,14 @@ func TestPlan(t *testing.T) {
 	)
 	must(t, err)
 	orders := map[string][]string{}
-	n := p.measurements(func(round int, w *workload, c *contestant) error {
-		if len(orders[w.Name]) <= round {
-			orders[w.Name] = append(orders[w.Name], "")
+	steps := p.steps()
+	for _, s := range steps {
+		if len(orders[s.Name]) <= s.round {
+			orders[s.Name] = append(orders[s.Name], "")
 		}
-		orders[w.Name][round] += " " + c.name
-		return nil
-	})
-	if want := 5*(2*3+3*4) + 3*2; n != want {
+		orders[s.Name][s.round] += " " + s.name
+	}
+	if n, want := len(steps), 5*(2*3+3*4)+3*2; n != want {
 		t.Errorf("%d measurements, want %d", n, want)
 	}
 	for name, want := range map[string][]string{

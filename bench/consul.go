@@ -126,7 +126,7 @@ func (s *consulSession) Close() error {
 }
 
 // onConsul makes the open function of a contestant that needs a session.
-func onConsul(wrap func(*consulSession) locker) func(context.Context, string, time.Duration) (locker, error) {
+func onConsul(wrap func(*consulSession) locker) opener {
 	return func(_ context.Context, where string, ttl time.Duration) (locker, error) {
 		s, err := openConsulSession(where, ttl)
 		if err != nil {
@@ -162,17 +162,7 @@ type consulSessionLock struct {
 func newConsulSessionLock(s *consulSession) locker { return &consulSessionLock{consulSession: s} }
 
 func (l *consulSessionLock) Acquire(ctx context.Context, name string) (lease, error) {
-	leave, err := l.enter(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	unlock, err := l.lock(ctx, &api.LockOptions{Key: name, Session: l.id})
-	if err != nil {
-		leave()
-		return nil, err
-	}
-	return leaseFunc(func() error {
-		defer leave()
-		return unlock()
-	}), nil
+	return l.hold(ctx, name, func() (func() error, error) {
+		return l.lock(ctx, &api.LockOptions{Key: name, Session: l.id})
+	})
 }

@@ -14,25 +14,18 @@ import (
 // consulServers are a Consul of our own, of one server or of several.
 type consulServers struct {
 	*servers.ConsulServers
-	version string
-	stop    func() error
+	ourOwn
 }
 
 func startConsul(ctx context.Context, set serverSettings) (site, error) {
 	c := &consulServers{}
-	stop, err := servers.Outside(ctx, func(t testing.TB) {
+	return c.start(ctx, c, func(t testing.TB) error {
 		c.ConsulServers = servers.ConsulCluster(t, max(set.nodes, 1))
 		var self struct{ Config struct{ Version string } }
-		if err := c.call(ctx, http.MethodGet, "/v1/agent/self", &self); err != nil {
-			t.Fatal(err)
-		}
+		err := c.call(ctx, http.MethodGet, "/v1/agent/self", &self)
 		c.version = self.Config.Version
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	c.stop = stop
-	return c, nil
 }
 
 func (c *consulServers) call(ctx context.Context, method, path string, out any) error {
@@ -69,22 +62,14 @@ func (c *consulServers) Usage(ctx context.Context) (usage, error) {
 				u.commands += int64(n)
 			}
 		}
-		cpu, err := cpuOf(node.Pid())
-		if err != nil {
+		if err := u.addCPU(node.Pid(), false); err != nil {
 			return u, err
 		}
-		u.cpu += cpu
 	}
 	return u, nil
 }
 
 // About says which version it is. It always waits for its disk.
 func (c *consulServers) About() string {
-	nodes := "1 server"
-	if len(c.Nodes) > 1 {
-		nodes = fmt.Sprintf("%d servers", len(c.Nodes))
-	}
-	return fmt.Sprintf("Consul %s, %s, on loopback, with fsync, as it comes", c.version, nodes)
+	return fmt.Sprintf("Consul %s, %s, on loopback, with fsync, as it comes", c.version, plural(len(c.Nodes), "server"))
 }
-
-func (c *consulServers) Close() error { return c.stop() }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -10,8 +11,8 @@ type contestant struct {
 	name string
 	role role
 	on   *siteKind
-	// open makes its client in one process. where is the site's address.
-	open func(ctx context.Context, where string, ttl time.Duration) (locker, error)
+	// open makes its client in one process.
+	open opener
 	// hire starts a worker that is another program. It has no open then.
 	hire func(context.Context, assignment) (*hand, error)
 	// needs is set if a machine may lack what the contestant needs. With an error it is left out.
@@ -39,145 +40,96 @@ const (
 )
 
 // contestants are all, in the order of the table. Ratios are within what runs on the same kind of site.
-var contestants = []contestant{
-	{name: "raw", role: floor, on: redisSite, open: openRaw, sends: []string{"set", "del"}},
-	{name: "holdfast", role: ours, on: redisSite, open: holdfastOn("redis://"), sends: scripts, renews: true},
-	{
-		name:          "holdfast-strict",
-		role:          ours,
-		on:            redisSite,
-		open:          holdfastOn("redis://", strict),
-		sends:         scripts,
-		onlyContended: true,
-	},
-	{name: "rueidislock", role: peer, on: redisSite, open: openRueidislock, sends: scripts, renews: true},
-	{name: "redsync", role: peer, on: redisSite, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
-	{name: "redsync-rueidis", role: peer, on: redisSite, open: openRedsync(redsyncRueidis), sends: setAndScripts},
-	{
-		name:          "redsync-eager",
-		role:          peer,
-		on:            redisSite,
-		open:          openRedsync(redsyncRueidis, eagerRedsync),
-		sends:         setAndScripts,
-		onlyContended: true,
-	},
-	{name: "redislock", role: peer, on: redisSite, open: openRedislock(redislockExample), sends: scripts},
-	{
-		name:          "redislock-eager",
-		role:          peer,
-		on:            redisSite,
-		open:          openRedislock(eager),
-		sends:         scripts,
-		onlyContended: true,
-	},
-	{name: "redisson", role: peer, on: redisSite, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
-	{name: "redisson-fair", role: peer, on: redisSite, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
+var contestants = slices.Concat(
+	on(redisSite, []contestant{
+		{name: "raw", role: floor, open: openRaw, sends: setAndDel},
+		{name: "holdfast", role: ours, open: holdfastOn("redis://"), sends: scripts, renews: true},
+		{
+			name: "holdfast-strict", role: ours, open: holdfastOn("redis://", strict), sends: scripts,
+			onlyContended: true,
+		},
+		{name: "rueidislock", role: peer, open: openRueidislock, sends: scripts, renews: true},
+		{name: "redsync", role: peer, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
+		{name: "redsync-rueidis", role: peer, open: openRedsync(redsyncRueidis), sends: setAndScripts},
+		{
+			name: "redsync-eager", role: peer, open: openRedsync(redsyncRueidis, eagerRedsync), sends: setAndScripts,
+			onlyContended: true,
+		},
+		{name: "redislock", role: peer, open: openRedislock(redislockExample), sends: scripts},
+		{name: "redislock-eager", role: peer, open: openRedislock(eager), sends: scripts, onlyContended: true},
+		{name: "redisson", role: peer, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
+		{name: "redisson-fair", role: peer, hire: hireRedisson, needs: needsRedisson, sends: lockAndListen},
+	}),
+	on(sentinelSite, []contestant{
+		{name: "raw-sentinel", role: floor, open: openRawSentinel, sends: setAndDel},
+		{name: "holdfast-sentinel", role: ours, open: holdfastOn("redis+sentinel://"), sends: scripts, renews: true},
+		{name: "holdfast-replicas", role: ours, open: openHoldfastReplicas, sends: scriptsAndWait, renews: true},
+	}),
+	on(clusterSite, []contestant{
+		{name: "raw-cluster", role: floor, open: openRaw, sends: setAndDel},
+		{name: "holdfast-cluster", role: ours, open: holdfastOn("redis+cluster://"), sends: scripts, renews: true},
+	}),
+	on(mastersSite, []contestant{
+		{name: "holdfast-master", role: floor, open: openHoldfastMaster, sends: scripts, renews: true},
+		{name: "holdfast-redlock", role: ours, open: openHoldfastRedlock("saved"), sends: scripts, renews: true},
+		{name: "holdfast-redlock-unsaved", role: ours, open: openHoldfastUnsaved, sends: scripts, renews: true},
+		{name: "redsync-redlock", role: peer, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
+		{name: "redsync-redlock-rueidis", role: peer, open: openRedsync(redsyncRueidis), sends: setAndScripts},
+		{
+			name: "redsync-redlock-failfast", role: peer, open: openRedsync(redsyncGoRedis, failFast),
+			sends: setAndScripts,
+		},
+		{
+			name: "redsync-redlock-eager", role: peer, open: openRedsync(redsyncRueidis, failFast, eagerRedsync),
+			sends: setAndScripts, onlyContended: true,
+		},
+	}),
+	on(folderSite, []contestant{
+		{name: "holdfast-sqlite", role: ours, open: holdfastOn("sqlite:")},
+		{name: "flock", role: peer, open: openFlock},
+	}),
+	on(etcdSite, []contestant{
+		{name: "raw-etcd", role: floor, open: onEtcd(newEtcdRaw), onlyAlone: true},
+		{name: "holdfast-etcd", role: ours, open: holdfastSession("etcd://", "")},
+		{name: "concurrency", role: peer, open: onEtcd(newEtcdRecipe)},
+	}),
+	on(postgresSite, []contestant{
+		{name: "raw-postgres", role: floor, open: onPostgres(mostConnections, insertPostgres), onlyAlone: true},
+		{name: "holdfast-postgres", role: ours, open: holdfastOn(""), renews: true, fewer: true},
+		{name: "advisory-lock", role: peer, open: onPostgres(0, advisoryLock)},
+		{name: "for-update-postgres", role: peer, open: onPostgres(0, rowLockPostgres)},
+	}),
+	on(mariadbSite, []contestant{
+		{name: "raw-mariadb", role: floor, open: onMySQL(mostConnections, insertMySQL), onlyAlone: true},
+		{name: "holdfast-mariadb", role: ours, open: holdfastOn(""), renews: true, fewer: true},
+		{name: "get-lock", role: peer, open: onMySQL(0, getLock)},
+		{name: "for-update-mariadb", role: peer, open: onMySQL(0, rowLockMySQL)},
+	}),
+	on(zookeeperSite, []contestant{
+		{name: "raw-zookeeper", role: floor, open: onZooKeeper(newZooKeeperRaw), onlyAlone: true},
+		{name: "holdfast-zookeeper", role: ours, open: openHoldfastZooKeeper("holdfast")},
+		{name: "holdfast-curator", role: ours, open: openHoldfastZooKeeper("curator")},
+		{name: "zk-lock", role: peer, open: onZooKeeper(newZooKeeperLock)},
+		{name: "curator", role: peer, hire: hireCurator},
+	}),
+	on(consulSite, []contestant{
+		{name: "raw-consul", role: floor, open: onConsul(newConsulRaw), onlyAlone: true},
+		{name: "holdfast-consul", role: ours, open: holdfastSession("consul://", "")},
+		{name: "api-lock", role: peer, open: openConsulLock},
+		{name: "api-lock-session", role: peer, open: onConsul(newConsulSessionLock)},
+	}),
+)
 
-	{name: "raw-sentinel", role: floor, on: sentinelSite, open: openRawSentinel, sends: []string{"set", "del"}},
-	{
-		name:   "holdfast-sentinel",
-		role:   ours,
-		on:     sentinelSite,
-		open:   holdfastOn("redis+sentinel://"),
-		sends:  scripts,
-		renews: true,
-	},
-	{
-		name:   "holdfast-replicas",
-		role:   ours,
-		on:     sentinelSite,
-		open:   openHoldfastReplicas,
-		sends:  scriptsAndWait,
-		renews: true,
-	},
-
-	{name: "raw-cluster", role: floor, on: clusterSite, open: openRaw, sends: []string{"set", "del"}},
-	{
-		name:   "holdfast-cluster",
-		role:   ours,
-		on:     clusterSite,
-		open:   holdfastOn("redis+cluster://"),
-		sends:  scripts,
-		renews: true,
-	},
-
-	{name: "holdfast-master", role: floor, on: mastersSite, open: openHoldfastMaster, sends: scripts, renews: true},
-	{
-		name:   "holdfast-redlock",
-		role:   ours,
-		on:     mastersSite,
-		open:   openHoldfastRedlock("saved"),
-		sends:  scripts,
-		renews: true,
-	},
-	{
-		name:   "holdfast-redlock-unsaved",
-		role:   ours,
-		on:     mastersSite,
-		open:   openHoldfastUnsaved,
-		sends:  scripts,
-		renews: true,
-	},
-	{name: "redsync-redlock", role: peer, on: mastersSite, open: openRedsync(redsyncGoRedis), sends: setAndScripts},
-	{
-		name:  "redsync-redlock-rueidis",
-		role:  peer,
-		on:    mastersSite,
-		open:  openRedsync(redsyncRueidis),
-		sends: setAndScripts,
-	},
-	{
-		name:  "redsync-redlock-failfast",
-		role:  peer,
-		on:    mastersSite,
-		open:  openRedsync(redsyncGoRedis, failFast),
-		sends: setAndScripts,
-	},
-	{
-		name:          "redsync-redlock-eager",
-		role:          peer,
-		on:            mastersSite,
-		open:          openRedsync(redsyncRueidis, failFast, eagerRedsync),
-		sends:         setAndScripts,
-		onlyContended: true,
-	},
-
-	{name: "holdfast-sqlite", role: ours, on: folderSite, open: holdfastOn("sqlite:")},
-	{name: "flock", role: peer, on: folderSite, open: openFlock},
-
-	{name: "raw-etcd", role: floor, on: etcdSite, open: onEtcd(newEtcdRaw), onlyAlone: true},
-	{name: "holdfast-etcd", role: ours, on: etcdSite, open: openHoldfastEtcd},
-	{name: "concurrency", role: peer, on: etcdSite, open: onEtcd(newEtcdRecipe)},
-
-	{
-		name:      "raw-postgres",
-		role:      floor,
-		on:        postgresSite,
-		open:      onPostgres(mostConnections, insertPostgres),
-		onlyAlone: true,
-	},
-	{name: "holdfast-postgres", role: ours, on: postgresSite, open: holdfastOn(""), renews: true, fewer: true},
-	{name: "advisory-lock", role: peer, on: postgresSite, open: onPostgres(0, advisoryLock)},
-	{name: "for-update-postgres", role: peer, on: postgresSite, open: onPostgres(0, rowLockPostgres)},
-
-	{name: "raw-mariadb", role: floor, on: mariadbSite, open: onMySQL(mostConnections, insertMySQL), onlyAlone: true},
-	{name: "holdfast-mariadb", role: ours, on: mariadbSite, open: holdfastOn(""), renews: true, fewer: true},
-	{name: "get-lock", role: peer, on: mariadbSite, open: onMySQL(0, getLock)},
-	{name: "for-update-mariadb", role: peer, on: mariadbSite, open: onMySQL(0, rowLockMySQL)},
-
-	{name: "raw-zookeeper", role: floor, on: zookeeperSite, open: onZooKeeper(newZooKeeperRaw), onlyAlone: true},
-	{name: "holdfast-zookeeper", role: ours, on: zookeeperSite, open: openHoldfastZooKeeper("holdfast")},
-	{name: "holdfast-curator", role: ours, on: zookeeperSite, open: openHoldfastZooKeeper("curator")},
-	{name: "zk-lock", role: peer, on: zookeeperSite, open: onZooKeeper(newZooKeeperLock)},
-	{name: "curator", role: peer, on: zookeeperSite, hire: hireCurator},
-
-	{name: "raw-consul", role: floor, on: consulSite, open: onConsul(newConsulRaw), onlyAlone: true},
-	{name: "holdfast-consul", role: ours, on: consulSite, open: openHoldfastConsul},
-	{name: "api-lock", role: peer, on: consulSite, open: openConsulLock},
-	{name: "api-lock-session", role: peer, on: consulSite, open: onConsul(newConsulSessionLock)},
+// on places contestants on a kind of site.
+func on(kind *siteKind, here []contestant) []contestant {
+	for i := range here {
+		here[i].on = kind
+	}
+	return here
 }
 
 var (
+	setAndDel      = []string{"set", "del"}
 	scripts        = []string{"evalsha", "eval"}
 	setAndScripts  = []string{"set", "evalsha", "eval"}
 	scriptsAndWait = []string{"evalsha", "eval", "wait"}
@@ -202,10 +154,9 @@ func (c *contestant) takesPart(w *workload) bool {
 }
 
 func contestantNamed(name string) *contestant {
-	for i := range contestants {
-		if contestants[i].name == name {
-			return &contestants[i]
-		}
+	i := slices.IndexFunc(contestants, func(c contestant) bool { return c.name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &contestants[i]
 }

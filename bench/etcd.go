@@ -14,7 +14,7 @@ import (
 type etcdSession struct{ *concurrency.Session }
 
 // onEtcd makes the open function of a contestant that needs a session.
-func onEtcd(wrap func(etcdSession) locker) func(context.Context, string, time.Duration) (locker, error) {
+func onEtcd(wrap func(etcdSession) locker) opener {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 		client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(where, ","), Context: ctx})
 		if err != nil {
@@ -57,17 +57,8 @@ type etcdRecipe struct {
 func newEtcdRecipe(s etcdSession) locker { return &etcdRecipe{etcdSession: s} }
 
 func (l *etcdRecipe) Acquire(ctx context.Context, name string) (lease, error) {
-	leave, err := l.enter(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	mutex := concurrency.NewMutex(l.Session, name)
-	if err := mutex.Lock(ctx); err != nil {
-		leave()
-		return nil, err
-	}
-	return leaseFunc(func() error {
-		defer leave()
-		return mutex.Unlock(context.Background())
-	}), nil
+	return l.hold(ctx, name, func() (func() error, error) {
+		mutex := concurrency.NewMutex(l.Session, name)
+		return func() error { return mutex.Unlock(context.Background()) }, mutex.Lock(ctx)
+	})
 }

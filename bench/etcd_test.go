@@ -155,7 +155,7 @@ func TestEtcdUsage(t *testing.T) {
 		len(counts.calls) != 2 {
 		t.Errorf("%+v", counts.usage)
 	}
-	c := etcdCluster{settings: serverSettings{nodes: 2}, version: "3", counts: counts}
+	c := etcdCluster{nodes: make([]*servers.EtcdServer, 2), ourOwn: ourOwn{version: "3"}, counts: counts}
 	if want := "etcd 3, 2 nodes, on loopback, with fsync, as it comes: 2ms each on average"; c.About() != want {
 		t.Errorf("it is %q, want %q", c.About(), want)
 	}

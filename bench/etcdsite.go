@@ -16,31 +16,26 @@ import (
 
 // An etcdCluster is an etcd of our own, of one node or of several. Nothing else is set but what serverSettings say.
 type etcdCluster struct {
+	ourOwn
 	settings serverSettings
 	nodes    []*servers.EtcdServer
 	client   *clientv3.Client
-	version  string
 	counts   etcdCounts // as of the last look
-	stop     func() error
 }
 
 func startEtcd(ctx context.Context, set serverSettings) (site, error) {
 	c := &etcdCluster{settings: set}
-	stop, err := servers.Outside(ctx, func(t testing.TB) {
+	return c.start(ctx, c, func(t testing.TB) error {
 		fsync := servers.Args(fmt.Sprintf("--unsafe-no-fsync=%t", set.noFsync))
 		cluster := servers.EtcdCluster(t, set.nodes, servers.OwnTimeouts(), fsync)
 		c.nodes, c.client = cluster.Nodes, cluster.Client(t)
 		status, err := c.client.Status(ctx, c.nodes[0].Addr())
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		c.version = status.Version
+		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	c.stop = stop
-	return c, nil
 }
 
 // Fresh removes all keys, and what etcd remembers of their past.
@@ -100,11 +95,7 @@ func (c *etcdCounts) add(metrics map[string]float64) error {
 
 // About also says how long an fsync took until the last look: etcd on a disk in memory is another one.
 func (c *etcdCluster) About() string {
-	nodes := "1 node"
-	if c.settings.nodes > 1 {
-		nodes = fmt.Sprintf("%d nodes", c.settings.nodes)
-	}
-	about := fmt.Sprintf("etcd %s, %s, on loopback, ", c.version, nodes)
+	about := fmt.Sprintf("etcd %s, %s, on loopback, ", c.version, plural(len(c.nodes), "node"))
 	switch {
 	case c.settings.noFsync:
 		return about + "without fsync (--unsafe-no-fsync)"
@@ -115,5 +106,3 @@ func (c *etcdCluster) About() string {
 		return about + fmt.Sprintf("with fsync, as it comes: %v each on average", each.Round(time.Microsecond))
 	}
 }
-
-func (c *etcdCluster) Close() error { return c.stop() }

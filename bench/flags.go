@@ -24,30 +24,18 @@ type flags struct {
 
 // define gives them their defaults, and has fs set them.
 func (f *flags) define(fs *flag.FlagSet) {
-	fs.BoolVar(
-		&f.quick,
-		"quick",
-		false,
+	fs.BoolVar(&f.quick, "quick", false,
 		"a run of less than a minute, with --store all of less than three, to see that all works; its numbers say "+
-			"little",
-	)
+			"little")
 	fs.IntVar(&f.rounds, "rounds", 0, "how often everything is measured, `N` times (default 5, with --quick 1)")
 	fs.StringVar(&f.cases, "cases", ".", "measure the cases whose name matches this `regexp`")
 	fs.StringVar(&f.names, "contestants", ".", "measure the contestants whose name matches this `regexp`")
-	fs.StringVar(
-		&f.stores,
-		"store",
-		defaultStores,
+	fs.StringVar(&f.stores, "store", defaultStores,
 		"measure the contestants on these stores, a `list` of redis, redis-sentinel, redis-cluster, redis-masters, "+
-			"file, etcd, postgres, mariadb, zookeeper and consul, or all (default "+defaultStores+")",
-	)
+			"file, etcd, postgres, mariadb, zookeeper and consul, or all (default "+defaultStores+")")
 	fs.IntVar(&f.servers.nodes, "nodes", 1, "how many nodes etcd, ZooKeeper or Consul has, `N` of them (default 1)")
-	fs.BoolVar(
-		&f.servers.noFsync,
-		"no-fsync",
-		false,
-		"etcd or ZooKeeper does not wait until the disk has what it writes; by default it does",
-	)
+	fs.BoolVar(&f.servers.noFsync, "no-fsync", false,
+		"etcd or ZooKeeper does not wait until the disk has what it writes; by default it does")
 	fs.StringVar(&f.file, "json", "", "write everything, every round too, to this `file`")
 	fs.StringVar(&f.charts, "charts", "", "draw charts into this `folder`, as SVG in a light and in a dark scheme")
 	fs.StringVar(&f.from, "from", "", "measure nothing, and draw the charts of an earlier run's --json `file`")

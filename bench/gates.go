@@ -11,15 +11,23 @@ type gates struct {
 	byName sync.Map // of channels with room for one
 }
 
-// enter waits for the turn.
-func (g *gates) enter(ctx context.Context, name string) (leave func(), err error) {
+// hold waits for the turn, locks, and gives the turn up with the lock.
+func (g *gates) hold(ctx context.Context, name string, lock func() (unlock func() error, err error)) (lease, error) {
 	gate := g.of(name)
 	select {
 	case gate <- struct{}{}:
-		return func() { <-gate }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	unlock, err := lock()
+	if err != nil {
+		<-gate
+		return nil, err
+	}
+	return leaseFunc(func() error {
+		defer func() { <-gate }()
+		return unlock()
+	}), nil
 }
 
 func (g *gates) of(name string) chan struct{} {

@@ -20,15 +20,10 @@ import (
 var strict = holdfast.WithHandOver(0, 0)
 
 // holdfastOn opens Holdfast on a store, by a URL that begins so and ends with the site's address.
-func holdfastOn(
-	scheme string,
-	options ...holdfast.Option,
-) func(context.Context, string, time.Duration) (locker, error) {
+func holdfastOn(scheme string, options ...holdfast.Option) opener {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-		client, err := holdfast.Open(
-			ctx,
-			scheme+where,
-			slices.Concat(options, []holdfast.Option{holdfast.WithTTL(ttl)})...)
+		options := slices.Concat(options, []holdfast.Option{holdfast.WithTTL(ttl)})
+		client, err := holdfast.Open(ctx, scheme+where, options...)
 		if err != nil {
 			return nil, err
 		}
@@ -36,25 +31,16 @@ func holdfastOn(
 	}
 }
 
-// openHoldfastEtcd opens Holdfast on etcd. There the ttl is that of the client's session.
-func openHoldfastEtcd(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-	return holdfastOn("etcd://")(ctx, where+"?ttl="+ttl.String(), ttl)
-}
-
-// openHoldfastConsul opens Holdfast on Consul. There the ttl is that of the client's session.
-func openHoldfastConsul(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-	return holdfastOn("consul://")(ctx, where+"?ttl="+ttl.String(), ttl)
-}
-
-// openHoldfastZooKeeper opens Holdfast on ZooKeeper, in a layout. There the ttl is that of the client's session.
-func openHoldfastZooKeeper(
-	layout string,
-	options ...holdfast.Option,
-) func(context.Context, string, time.Duration) (locker, error) {
+// holdfastSession opens Holdfast on a store where the ttl is that of the client's session. more follows it in the URL.
+func holdfastSession(scheme, more string, options ...holdfast.Option) opener {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-		where = fmt.Sprintf("%s?ttl=%v&tick=%v&layout=%s", where, ttl, zooKeeperTick, layout)
-		return holdfastOn("zk://", options...)(ctx, where, ttl)
+		return holdfastOn(scheme, options...)(ctx, fmt.Sprintf("%s?ttl=%v%s", where, ttl, more), ttl)
 	}
+}
+
+// openHoldfastZooKeeper opens Holdfast on ZooKeeper, in a layout.
+func openHoldfastZooKeeper(layout string, options ...holdfast.Option) opener {
+	return holdfastSession("zk://", fmt.Sprintf("&tick=%v&layout=%s", zooKeeperTick, layout), options...)
 }
 
 // openHoldfastReplicas opens Holdfast so that a lock counts only when all replicas have acknowledged it.
@@ -70,7 +56,7 @@ func openHoldfastMaster(ctx context.Context, where string, ttl time.Duration) (l
 
 // openHoldfastRedlock opens Holdfast on a majority of masters. A node has as long to answer as redsync gives it: here
 // all of them share one machine with all workers.
-func openHoldfastRedlock(tokens string) func(context.Context, string, time.Duration) (locker, error) {
+func openHoldfastRedlock(tokens string) opener {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 		return holdfastOn("redlock://")(ctx, fmt.Sprintf("%s?tokens=%s&node-timeout=%v", where, tokens, ttl/20), ttl)
 	}

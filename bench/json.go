@@ -46,11 +46,8 @@ type (
 
 func (r *results) json() jsonRun {
 	run := jsonRun{
-		When: time.Now().
-			UTC().
-			Truncate(time.Second),
-		Command: r.plan.command,
-		OS:      runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(),
+		When: time.Now().UTC().Truncate(time.Second), Command: r.plan.command,
+		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version(),
 		Modules: modules(), Sites: map[string]string{}, Quick: r.plan.quick, Rounds: r.plan.rounds,
 	}
 	for kind, about := range r.sites {
@@ -60,11 +57,8 @@ func (r *results) json() jsonRun {
 		w := result.workload
 		c := jsonCase{
 			Name: w.Name, About: w.describe(), Processes: w.Processes, Goroutines: w.Goroutines, Names: w.Names,
-			Leases: w.Leases,
-			WorkMS: milliseconds(
-				w.Work,
-			), PauseMS: milliseconds(w.Pause), Seconds: w.Lasts.Seconds(), TTLSeconds: w.TTL.Seconds(),
-			Contestants: result.standings(),
+			WorkMS: milliseconds(w.Work), PauseMS: milliseconds(w.Pause), Seconds: w.Lasts.Seconds(),
+			TTLSeconds: w.TTL.Seconds(), Leases: w.Leases, Contestants: result.standings(),
 		}
 		run.Cases = append(run.Cases, c)
 	}

@@ -1,6 +1,12 @@
 package main
 
-import "context"
+import (
+	"context"
+	"time"
+)
+
+// An opener opens a contestant's client in one process. where is the site's address.
+type opener = func(ctx context.Context, where string, ttl time.Duration) (locker, error)
 
 // A locker is a contestant's client in one process. It may be used by many goroutines at once.
 type locker interface {

@@ -24,13 +24,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	var usage *usageError
-	switch {
-	case errors.As(err, &usage):
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		if errors.As(err, new(*usageError)) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }

@@ -133,13 +133,8 @@ func measureLocking(ctx context.Context, on site, c *contestant, w *workload, ha
 }
 
 // measureStop does the same, and pauses a node meanwhile. It looks at no usage: that node would not say.
-func measureStop(
-	ctx context.Context,
-	on site,
-	w *workload,
-	hands []*hand,
-	start int64,
-) (m metrics, firstError string, err error) {
+func measureStop(ctx context.Context, on site, w *workload, hands []*hand, start int64) (m metrics, firstError string,
+	err error) {
 	at, resume, err := w.stopHalfway(ctx, on, start)
 	if err != nil {
 		return nil, "", err

@@ -7,41 +7,41 @@ type metric string
 type metrics map[metric]float64
 
 // The metrics of locking.
-const (
-	throughput    metric = "ops_per_s"
-	cycleP50      metric = "lock_unlock_p50_us" // the time in Acquire and in Release
-	cycleP99      metric = "lock_unlock_p99_us"
-	waitP50       metric = "wait_p50_us" // the time in Acquire
-	waitP99       metric = "wait_p99_us"
-	evenP50       metric = "wait_p50_us_workers_alike" // the same where each worker counts alike
-	evenP99       metric = "wait_p99_us_workers_alike"
-	fairShare     metric = "least_most"
-	handoverRate  metric = "handovers_per_s" // from one process to another
-	handoverP50   metric = "handover_p50_us"
-	handoverP99   metric = "handover_p99_us"
-	inUse         metric = "in_use_percent"            // of the time somebody holds it
-	beforeP50     metric = "lock_unlock_p50_us_before" // before a node was stopped
-	afterP50      metric = "lock_unlock_p50_us_after"
-	afterP99      metric = "lock_unlock_p99_us_after"
-	afterToBefore metric = "after_before"         // of the medians
-	clientPerOp   metric = "client_cpu_us_per_op" // of all workers
-	serverPerOp   metric = "server_cpu_us_per_op"
-	callsPerOp    metric = "calls_per_op" // what clients sent
-	overlapCount  metric = "overlaps"
-	disorderCount metric = "token_disorders"
-	errorCount    metric = "errors"
+var (
+	throughput    = newMetric("ops_per_s", "locks/s", more, 0)
+	cycleP50      = newMetric("lock_unlock_p50_us", "lock+unlock p50 µs", less, 1) // the time in Acquire and in Release
+	cycleP99      = newMetric("lock_unlock_p99_us", "lock+unlock p99 µs", less, 1)
+	waitP50       = newMetric("wait_p50_us", "wait p50 µs", less, 1) // the time in Acquire
+	waitP99       = newMetric("wait_p99_us", "wait p99 µs", less, 1)
+	evenP50       = newMetric("wait_p50_us_workers_alike", "alike p50 µs", less, 1) // where each worker counts alike
+	evenP99       = newMetric("wait_p99_us_workers_alike", "alike p99 µs", less, 1)
+	fairShare     = newMetric("least_most", "least/most served", more, 2)
+	handoverRate  = newMetric("handovers_per_s", "hand-overs/s", more, 0) // from one process to another
+	handoverP50   = newMetric("handover_p50_us", "hand-over p50 µs", less, 1)
+	handoverP99   = newMetric("handover_p99_us", "hand-over p99 µs", less, 1)
+	inUse         = newMetric("in_use_percent", "in use %", more, 1)                 // of the time somebody holds it
+	beforeP50     = newMetric("lock_unlock_p50_us_before", "before p50 µs", less, 1) // before a node was stopped
+	afterP50      = newMetric("lock_unlock_p50_us_after", "after p50 µs", less, 1)
+	afterP99      = newMetric("lock_unlock_p99_us_after", "after p99 µs", less, 1)
+	afterToBefore = newMetric("after_before", "after/before", less, 2)               // of the medians
+	clientPerOp   = newMetric("client_cpu_us_per_op", "client CPU µs/lock", less, 1) // of all workers
+	serverPerOp   = newMetric("server_cpu_us_per_op", "server CPU µs/lock", less, 1)
+	callsPerOp    = newMetric("calls_per_op", "calls/lock", less, 1) // what clients sent
+	overlapCount  = newFault("overlaps", "overlaps")
+	disorderCount = newFault("token_disorders", "token disorders")
+	errorCount    = newFault("errors", "errors")
 )
 
 // The metrics of leases that are held for a ttl.
-const (
-	acquireRate    metric = "acquired_per_s"
-	goroutinesEach metric = "goroutines_per_lease"
-	bytesEach      metric = "bytes_per_lease"
-	clientCPU      metric = "client_cpu_s_per_ttl"
-	serverCPU      metric = "server_cpu_s_per_ttl"
-	calls          metric = "calls_per_ttl"
-	serverCommands metric = "commands_per_ttl" // also those inside scripts
-	lostCount      metric = "lost"
+var (
+	acquireRate    = newMetric("acquired_per_s", "acquired/s", more, 0)
+	goroutinesEach = newMetric("goroutines_per_lease", "goroutines/lease", less, 4)
+	bytesEach      = newMetric("bytes_per_lease", "bytes/lease", less, 0)
+	clientCPU      = newMetric("client_cpu_s_per_ttl", "client CPU s/ttl", less, 2)
+	serverCPU      = newMetric("server_cpu_s_per_ttl", "server CPU s/ttl", less, 2)
+	calls          = newMetric("calls_per_ttl", "calls/ttl", less, 0)
+	serverCommands = newMetric("commands_per_ttl", "commands/ttl", less, 0) // also those inside scripts
+	lostCount      = newFault("lost", "lost")
 )
 
 // A meaning says how a metric is shown and compared.
@@ -60,37 +60,19 @@ const (
 	less
 )
 
-var meanings = map[metric]meaning{
-	throughput:     {title: "locks/s", better: more},
-	cycleP50:       {title: "lock+unlock p50 µs", better: less, decimals: 1},
-	cycleP99:       {title: "lock+unlock p99 µs", better: less, decimals: 1},
-	waitP50:        {title: "wait p50 µs", better: less, decimals: 1},
-	waitP99:        {title: "wait p99 µs", better: less, decimals: 1},
-	evenP50:        {title: "alike p50 µs", better: less, decimals: 1},
-	evenP99:        {title: "alike p99 µs", better: less, decimals: 1},
-	fairShare:      {title: "least/most served", better: more, decimals: 2},
-	handoverRate:   {title: "hand-overs/s", better: more},
-	handoverP50:    {title: "hand-over p50 µs", better: less, decimals: 1},
-	handoverP99:    {title: "hand-over p99 µs", better: less, decimals: 1},
-	inUse:          {title: "in use %", better: more, decimals: 1},
-	beforeP50:      {title: "before p50 µs", better: less, decimals: 1},
-	afterP50:       {title: "after p50 µs", better: less, decimals: 1},
-	afterP99:       {title: "after p99 µs", better: less, decimals: 1},
-	afterToBefore:  {title: "after/before", better: less, decimals: 2},
-	clientPerOp:    {title: "client CPU µs/lock", better: less, decimals: 1},
-	serverPerOp:    {title: "server CPU µs/lock", better: less, decimals: 1},
-	callsPerOp:     {title: "calls/lock", better: less, decimals: 1},
-	overlapCount:   {title: "overlaps", fault: true},
-	disorderCount:  {title: "token disorders", fault: true},
-	errorCount:     {title: "errors", fault: true},
-	acquireRate:    {title: "acquired/s", better: more},
-	goroutinesEach: {title: "goroutines/lease", better: less, decimals: 4},
-	bytesEach:      {title: "bytes/lease", better: less},
-	clientCPU:      {title: "client CPU s/ttl", better: less, decimals: 2},
-	serverCPU:      {title: "server CPU s/ttl", better: less, decimals: 2},
-	calls:          {title: "calls/ttl", better: less},
-	serverCommands: {title: "commands/ttl", better: less},
-	lostCount:      {title: "lost", fault: true},
+// meanings are those of all metrics.
+var meanings = map[metric]meaning{}
+
+// newMetric makes a metric: its key in JSON, and how it is shown and compared.
+func newMetric(key metric, title string, better direction, decimals int) metric {
+	meanings[key] = meaning{title: title, better: better, decimals: decimals}
+	return key
+}
+
+// newFault makes a metric of what must not happen.
+func newFault(key metric, title string) metric {
+	meanings[key] = meaning{title: title, fault: true}
+	return key
 }
 
 // summarize makes one value of the rounds' for each metric: the median, and of faults the sum.

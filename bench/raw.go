@@ -41,7 +41,9 @@ func (l *rawLocker) Acquire(ctx context.Context, name string) (lease, error) {
 	for {
 		err := l.client.Do(ctx, l.client.B().Set().Key(name).Value("1").Nx().Px(l.ttl).Build()).Error()
 		if err == nil {
-			return rawLease{l, name}, nil
+			return leaseFunc(func() error {
+				return l.client.Do(context.Background(), l.client.B().Del().Key(name).Build()).Error()
+			}), nil
 		}
 		if !rueidis.IsRedisNil(err) {
 			return nil, err
@@ -55,16 +57,6 @@ func (l *rawLocker) Acquire(ctx context.Context, name string) (lease, error) {
 func (l *rawLocker) Close() error {
 	l.client.Close()
 	return nil
-}
-
-type rawLease struct {
-	from *rawLocker
-	name string
-}
-
-func (l rawLease) Release() error {
-	client := l.from.client
-	return client.Do(context.Background(), client.B().Del().Key(l.name).Build()).Error()
 }
 
 // sleep waits for d, or until ctx is done.

@@ -11,7 +11,7 @@ import (
 // redislockExample is how long redislock's example of waiting for a lock waits between two tries.
 const redislockExample = 100 * time.Millisecond
 
-func openRedislock(retry time.Duration) func(context.Context, string, time.Duration) (locker, error) {
+func openRedislock(retry time.Duration) opener {
 	return func(_ context.Context, where string, ttl time.Duration) (locker, error) {
 		client := redis.NewClient(&redis.Options{Addr: where})
 		options := &redislock.Options{RetryStrategy: redislock.LinearBackoff(retry)}
@@ -31,11 +31,7 @@ func (l *redislockLocker) Acquire(ctx context.Context, name string) (lease, erro
 	if err != nil {
 		return nil, err
 	}
-	return redislockLease{lock}, nil
+	return leaseFunc(func() error { return lock.Release(context.Background()) }), nil
 }
 
 func (l *redislockLocker) Close() error { return l.redis.Close() }
-
-type redislockLease struct{ lock *redislock.Lock }
-
-func (l redislockLease) Release() error { return l.lock.Release(context.Background()) }

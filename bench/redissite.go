@@ -27,28 +27,20 @@ type redisServers struct {
 	replicas []*servers.RedisServer
 	where    string
 	madeOf   string
-	version  string
 	redlock  bool // Redlock has to let the masters vote
-	stop     func() error
+	ourOwn
 }
 
 // startRedis makes the start function of a kind of site, whose servers form starts.
 func startRedis(form func(*redisServers, testing.TB)) func(context.Context, serverSettings) (site, error) {
 	return func(ctx context.Context, _ serverSettings) (site, error) {
 		s := &redisServers{}
-		stop, err := servers.Outside(ctx, func(t testing.TB) {
+		return s.start(ctx, s, func(t testing.TB) error {
 			form(s, t)
 			info, err := s.masters[0].Info("server")
-			if err != nil {
-				t.Fatal(err)
-			}
 			s.version = info["redis_version"]
+			return err
 		})
-		if err != nil {
-			return nil, err
-		}
-		s.stop = stop
-		return s, nil
 	}
 }
 
@@ -181,8 +173,6 @@ func (s *redisServers) Pause() (resume func() error, err error) {
 	last := s.masters[len(s.masters)-1]
 	return last.Continue, last.Pause()
 }
-
-func (s *redisServers) Close() error { return s.stop() }
 
 // A pausable site has a node that can stand still while the others go on.
 type pausable interface {

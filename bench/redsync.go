@@ -41,10 +41,7 @@ func redsyncRueidis(where string) (redsyncredis.Pool, func() error, error) {
 }
 
 // openRedsync opens redsync on one server, or on a majority of several.
-func openRedsync(
-	on redsyncClient,
-	options ...redsync.Option,
-) func(context.Context, string, time.Duration) (locker, error) {
+func openRedsync(on redsyncClient, options ...redsync.Option) opener {
 	return func(_ context.Context, where string, ttl time.Duration) (locker, error) {
 		// By default it gives up after 32 tries. Here the context says how long it waits.
 		l := &redsyncLocker{

@@ -32,14 +32,21 @@ func newPlan(quick bool, rounds int, cases, names *regexp.Regexp, on []*siteKind
 			p.contestants = append(p.contestants, c)
 		}
 	}
-	if p.measurements(func(int, *workload, *contestant) error { return nil }) == 0 {
+	if len(p.steps()) == 0 {
 		return nil, errors.New("no case with a contestant is chosen: see --cases, --contestants and --store")
 	}
 	return p, nil
 }
 
-// measurements calls do for each measurement, in order, until it returns an error. It returns how many there were.
-func (p *plan) measurements(do func(round int, w *workload, c *contestant) error) (n int) {
+// A step is one measurement of a plan.
+type step struct {
+	round int
+	*workload
+	*contestant
+}
+
+// steps are all measurements, in order.
+func (p *plan) steps() (all []step) {
 	for round := range p.rounds {
 		for _, w := range p.workloads {
 			if w.maxRounds > 0 && round >= w.maxRounds {
@@ -47,18 +54,13 @@ func (p *plan) measurements(do func(round int, w *workload, c *contestant) error
 			}
 			for i := range p.contestants {
 				// Each round begins with another, so that nobody always comes after the same.
-				c := p.contestants[(i+round)%len(p.contestants)]
-				if !c.takesPart(w) {
-					continue
+				if c := p.contestants[(i+round)%len(p.contestants)]; c.takesPart(w) {
+					all = append(all, step{round, w, c})
 				}
-				if do(round, w, c) != nil {
-					return n
-				}
-				n++
 			}
 		}
 	}
-	return n
+	return all
 }
 
 // leaveOut removes the contestants whose needs this machine does not meet.
@@ -77,10 +79,9 @@ func (p *plan) leaveOut(say sayFunc) {
 
 // takes is about how long the whole takes.
 func (p *plan) takes() (sum time.Duration) {
-	p.measurements(func(_ int, w *workload, _ *contestant) error {
-		sum += w.takes()
-		return nil
-	})
+	for _, s := range p.steps() {
+		sum += s.takes()
+	}
 	return sum
 }
 
@@ -160,20 +161,19 @@ func (p *plan) run(ctx context.Context, say sayFunc) (*results, error) {
 		}
 		sites[c.on] = s
 	}
-	p.measurements(func(round int, w *workload, c *contestant) error {
-		say("round %d of %d  %-10s  %-24s", round+1, p.rounds, w.Name, c.name)
-		m, firstError, err := measureOnce(ctx, sites[c.on], c, w)
+	for _, s := range p.steps() {
+		say("round %d of %d  %-10s  %-24s", s.round+1, p.rounds, s.Name, s.name)
+		m, firstError, err := measureOnce(ctx, sites[s.on], s.contestant, s.workload)
 		if ctx.Err() != nil {
 			say("\n")
-			return ctx.Err()
+			break
 		}
 		if err != nil {
 			firstError = err.Error()
 		}
-		r.add(w, c, m, firstError)
-		say("%s\n", oneLine(w, m, firstError))
-		return nil
-	})
+		r.add(s.workload, s.contestant, m, firstError)
+		say("%s\n", oneLine(s.workload, m, firstError))
+	}
 	return r, ctx.Err()
 }
 

@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
 // A site is what contestants keep their locks in, started for this run.
@@ -58,6 +61,33 @@ func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Se
 type siteKind struct {
 	name  string
 	start func(context.Context, serverSettings) (site, error)
+}
+
+// ourOwn is the part of a site that is the same for all servers of our own.
+type ourOwn struct {
+	version string
+	stop    func() error
+}
+
+// start starts the servers of a site that this is a part of, and returns the site. Close stops them.
+func (o *ourOwn) start(ctx context.Context, whole site, start func(testing.TB) error) (site, error) {
+	var err error
+	o.stop, err = servers.Outside(ctx, func(t testing.TB) {
+		if err := start(t); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return whole, err
+}
+
+func (o *ourOwn) Close() error { return o.stop() }
+
+// plural writes a number with a word.
+func plural(n int, word string) string {
+	if n != 1 {
+		word += "s"
+	}
+	return fmt.Sprintf("%d %s", n, word)
 }
 
 // serverSettings are what can be chosen about servers.

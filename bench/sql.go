@@ -22,7 +22,7 @@ import (
 // A sqlLocker is what people write on a database instead of a lock library.
 type sqlLocker struct {
 	db      *sql.DB
-	acquire func(ctx context.Context, db *sql.DB, name string) (lease, error)
+	acquire acquirer
 }
 
 func (l sqlLocker) Acquire(ctx context.Context, name string) (lease, error) {
@@ -38,7 +38,7 @@ const mostConnections = 8
 type acquirer func(ctx context.Context, db *sql.DB, name string) (lease, error)
 
 // onPostgres opens a pool of pgx, which prepares statements by default.
-func onPostgres(most int, acquire acquirer) func(context.Context, string, time.Duration) (locker, error) {
+func onPostgres(most int, acquire acquirer) opener {
 	return func(_ context.Context, where string, _ time.Duration) (locker, error) {
 		config, err := pgx.ParseConfig(where)
 		if err != nil {
@@ -49,7 +49,7 @@ func onPostgres(most int, acquire acquirer) func(context.Context, string, time.D
 }
 
 // onMySQL opens a pool of go-sql-driver/mysql.
-func onMySQL(most int, acquire acquirer) func(context.Context, string, time.Duration) (locker, error) {
+func onMySQL(most int, acquire acquirer) opener {
 	return func(_ context.Context, where string, _ time.Duration) (locker, error) {
 		u, err := url.Parse(where)
 		if err != nil {
@@ -80,20 +80,19 @@ const maxIdle = 100
 
 // insertRow is the floor: an INSERT and a DELETE, each committed. It keeps others out by the primary key, and does not
 // wait for them.
-func insertRow(ctx context.Context, db *sql.DB, insert, remove, name string) (lease, error) {
-	if _, err := db.ExecContext(ctx, insert, name); err != nil {
-		return nil, err
+func insertRow(insert, remove string) acquirer {
+	return func(ctx context.Context, db *sql.DB, name string) (lease, error) {
+		if _, err := db.ExecContext(ctx, insert, name); err != nil {
+			return nil, err
+		}
+		return leaseFunc(func() error { _, err := db.ExecContext(context.Background(), remove, name); return err }), nil
 	}
-	return leaseFunc(func() error { _, err := db.ExecContext(context.Background(), remove, name); return err }), nil
 }
 
-func insertPostgres(ctx context.Context, db *sql.DB, name string) (lease, error) {
-	return insertRow(ctx, db, "INSERT INTO bench (name) VALUES ($1)", "DELETE FROM bench WHERE name = $1", name)
-}
-
-func insertMySQL(ctx context.Context, db *sql.DB, name string) (lease, error) {
-	return insertRow(ctx, db, "INSERT INTO bench (name) VALUES (?)", "DELETE FROM bench WHERE name = ?", name)
-}
+var (
+	insertPostgres = insertRow("INSERT INTO bench (name) VALUES ($1)", "DELETE FROM bench WHERE name = $1")
+	insertMySQL    = insertRow("INSERT INTO bench (name) VALUES (?)", "DELETE FROM bench WHERE name = ?")
+)
 
 // sessionLock is a lock of the session, on a connection of its own for as long as it is waited for and held.
 func sessionLock(ctx context.Context, db *sql.DB, lock, unlock string, arg any) (lease, error) {

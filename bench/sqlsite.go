@@ -19,14 +19,13 @@ import (
 
 // A database is a SQL server of our own, which waits for its disk at each commit, as it does by default.
 type database struct {
+	ourOwn
 	db        *sql.DB
 	where     string // its URL
-	version   string
 	clear     []string
 	commits   string // a query of how many transactions or statements there were
 	pid       func() int
 	roundTrip time.Duration
-	stop      func() error
 }
 
 func startPostgres(ctx context.Context, _ serverSettings) (site, error) {
@@ -37,9 +36,10 @@ func startPostgres(ctx context.Context, _ serverSettings) (site, error) {
 		},
 		commits: "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()",
 	}
-	return d.start(ctx, func(t testing.TB) {
+	return d.start(ctx, d, func(t testing.TB) error {
 		server := servers.Postgres(t, servers.Args("-c", "fsync=on", "-c", "synchronous_commit=on"))
 		d.db, d.where, d.pid = server.DB(t), server.URL("postgres", "", "postgres"), server.Pid
+		return d.meet(ctx)
 	})
 }
 
@@ -51,32 +51,23 @@ func startMariaDB(ctx context.Context, _ serverSettings) (site, error) {
 		},
 		commits: "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'QUESTIONS'",
 	}
-	return d.start(ctx, func(t testing.TB) {
+	return d.start(ctx, d, func(t testing.TB) error {
 		// The sizes are MariaDB's defaults. With the small ones of the tests it reads three pages from the disk per
 		// lock.
 		server := servers.MariaDB(t, servers.Args("--innodb-flush-log-at-trx-commit=1",
 			"--innodb-buffer-pool-size=128M", "--innodb-log-file-size=96M"))
 		d.db, d.where, d.pid = server.DB(t), server.URL("root", "", "bench"), server.Pid
+		return d.meet(ctx)
 	})
 }
 
-func (d *database) start(ctx context.Context, start func(testing.TB)) (site, error) {
-	stop, err := servers.Outside(ctx, func(t testing.TB) {
-		start(t)
-		if err := d.db.QueryRowContext(ctx, "SELECT version()").Scan(&d.version); err != nil {
-			t.Fatal(err)
-		}
-		d.version, _, _ = strings.Cut(d.version, " on ")
-		if err := d.measureRoundTrip(ctx); err != nil {
-			t.Fatal(err)
-		}
-	})
-	d.stop = stop
-	return d, err
-}
-
-// measureRoundTrip takes the median of many queries that do nothing.
-func (d *database) measureRoundTrip(ctx context.Context) (err error) {
+// meet asks a server that has started for its version, and takes the round trip: the median of many queries that do
+// nothing.
+func (d *database) meet(ctx context.Context) (err error) {
+	if err := d.db.QueryRowContext(ctx, "SELECT version()").Scan(&d.version); err != nil {
+		return err
+	}
+	d.version, _, _ = strings.Cut(d.version, " on ")
 	times := make([]time.Duration, 500)
 	statement, err := d.db.PrepareContext(ctx, "SELECT 1")
 	if err != nil {
@@ -111,18 +102,18 @@ func (d *database) Usage(ctx context.Context) (usage, error) {
 	if err := d.db.QueryRowContext(ctx, d.commits).Scan(&u.commands); err != nil {
 		return u, err
 	}
-	ticks, err := ticksOf(d.pid(), true)
-	u.cpu = time.Duration(ticks) * time.Second / ticksPerSecond
+	err := u.addCPU(d.pid(), true)
 	return u, err
 }
 
 // ticksPerSecond is the unit of times in /proc.
 const ticksPerSecond = 100
 
-// cpuOf returns the processor time of a process and of its children.
-func cpuOf(pid int) (time.Duration, error) {
-	ticks, err := ticksOf(pid, false)
-	return time.Duration(ticks) * time.Second / ticksPerSecond, err
+// addCPU adds the processor time of a process and of its children, perhaps also of those that have ended.
+func (u *usage) addCPU(pid int, ended bool) error {
+	ticks, err := ticksOf(pid, ended)
+	u.cpu += time.Duration(ticks) * time.Second / ticksPerSecond
+	return err
 }
 
 // ticksOf returns the processor time of a process, of its children, and of those that have ended.
@@ -175,5 +166,3 @@ func (d *database) About() string {
 	return fmt.Sprintf("%s, on loopback, with fsync; a round trip takes %v",
 		d.version, d.roundTrip.Round(time.Microsecond))
 }
-
-func (d *database) Close() error { return d.stop() }

@@ -35,7 +35,7 @@ func openZooKeeper(ctx context.Context, where string, ttl time.Duration) (s zooK
 }
 
 // onZooKeeper makes the open function of a contestant that needs a session.
-func onZooKeeper(wrap func(zooKeeperSession) locker) func(context.Context, string, time.Duration) (locker, error) {
+func onZooKeeper(wrap func(zooKeeperSession) locker) opener {
 	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
 		s, err := openZooKeeper(ctx, where, ttl)
 		if err != nil {

@@ -21,14 +21,13 @@ const zooKeeperTick = 2 * time.Second
 type zooKeeperServers struct {
 	settings serverSettings
 	*servers.ZooKeeperServers
-	version string
+	ourOwn
 	session zooKeeperSession
-	stop    func() error
 }
 
 func startZooKeeper(ctx context.Context, set serverSettings) (site, error) {
 	z := &zooKeeperServers{settings: set}
-	stop, err := servers.Outside(ctx, func(t testing.TB) {
+	return z.start(ctx, z, func(t testing.TB) error {
 		forceSync := servers.Args("forceSync=yes")
 		if set.noFsync {
 			forceSync = servers.Args("forceSync=no")
@@ -40,15 +39,8 @@ func startZooKeeper(ctx context.Context, set serverSettings) (site, error) {
 			z.version, _, _ = strings.Cut(said, "-")
 			z.session, err = openZooKeeper(ctx, z.where(), lockTTL)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	z.stop = stop
-	return z, nil
 }
 
 func (z *zooKeeperServers) where() string { return strings.Join(z.Endpoints(), ",") }
@@ -94,25 +86,20 @@ func (z *zooKeeperServers) Usage(ctx context.Context) (usage, error) {
 			return u, fmt.Errorf("ZooKeeper does not say how many packets it received: %w", err)
 		}
 		u.commands += n
-		cpu, err := cpuOf(node.Pid())
-		if err != nil {
+		if err := u.addCPU(node.Pid(), false); err != nil {
 			return u, err
 		}
-		u.cpu += cpu
 	}
 	return u, nil
 }
 
 // About says which version it is, and whether it waits for its disk.
 func (z *zooKeeperServers) About() string {
-	nodes, fsync := "1 node", "with fsync, as it comes"
-	if len(z.Nodes) > 1 {
-		nodes = fmt.Sprintf("%d nodes", len(z.Nodes))
-	}
+	fsync := "with fsync, as it comes"
 	if z.settings.noFsync {
 		fsync = "without fsync (forceSync=no)"
 	}
-	return fmt.Sprintf("ZooKeeper %s, %s, on loopback, %s", z.version, nodes, fsync)
+	return fmt.Sprintf("ZooKeeper %s, %s, on loopback, %s", z.version, plural(len(z.Nodes), "node"), fsync)
 }
 
-func (z *zooKeeperServers) Close() error { return errors.Join(z.session.Close(), z.stop()) }
+func (z *zooKeeperServers) Close() error { return errors.Join(z.session.Close(), z.ourOwn.Close()) }

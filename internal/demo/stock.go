@@ -49,11 +49,7 @@ func makeStock(ctx context.Context, path string, items int) (err error) {
 
 func openStock(path string, fenced bool) (*stock, error) {
 	db, err := sql.Open("sqlite", fileURI(path)+"?"+url.Values{
-		"_pragma": {
-			"busy_timeout(10000)",
-			"journal_mode(wal)",
-			"synchronous(off)",
-		}, // the file is removed with the demo
+		"_pragma": {"busy_timeout(10000)", "journal_mode(wal)", "synchronous(off)"}, // it is removed with the demo
 		"_txlock": {"immediate"},
 	}.Encode())
 	if err != nil {

@@ -15,11 +15,9 @@ func (r *run) introduce() {
 	if !r.pausable {
 		stopping = "is kept waiting there, since this system cannot stop a process"
 	}
-	r.print(
-		fmt.Sprintf("%d processes sell %d items. A sale reads the stock, takes a payment (%v), and writes the stock "+
-			"less one. In each round one process is killed in the middle of a sale, and one %s.",
-			r.Workers, r.Items, payment, stopping),
-	)
+	r.print(fmt.Sprintf("%d processes sell %d items. A sale reads the stock, takes a payment (%v), and writes the "+
+		"stock less one. In each round one process is killed in the middle of a sale, and one %s.",
+		r.Workers, r.Items, payment, stopping))
 	r.screen.say("")
 }
 

@@ -47,21 +47,10 @@ type drawing struct{ strings.Builder }
 // newDrawing begins a picture of this size. title and text describe it to those who cannot see it.
 func newDrawing(width, height int, title, text string) *drawing {
 	d := &drawing{}
-	fmt.Fprintf(
-		d,
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n",
-		width,
-		height,
-		width,
-		height,
-	)
-	fmt.Fprintf(
-		d,
-		"<title>%s</title>\n<desc>%s</desc>\n<style>%s</style>\n",
-		html.EscapeString(title),
-		html.EscapeString(text),
-		style,
-	)
+	fmt.Fprintf(d, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" `+
+		`role="img">`+"\n", width, height)
+	fmt.Fprintf(d, "<title>%s</title>\n<desc>%s</desc>\n<style>%s</style>\n",
+		html.EscapeString(title), html.EscapeString(text), style)
 	d.WriteString(
 		`<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">` +
 			`<path d="M0 0 8 4 0 8z" fill="context-stroke" stroke="none"/></marker></defs>` + "\n",
@@ -82,27 +71,13 @@ func (d *drawing) box(class string, x, y, width, height int) {
 
 // text writes a line of text. anchor is start, middle or end.
 func (d *drawing) text(class, anchor string, x, y int, text string) {
-	fmt.Fprintf(
-		d,
-		`<text class="%s" text-anchor="%s" x="%d" y="%d">%s</text>`+"\n",
-		class,
-		anchor,
-		x,
-		y,
-		html.EscapeString(text),
-	)
+	fmt.Fprintf(d, `<text class="%s" text-anchor="%s" x="%d" y="%d">%s</text>`+"\n",
+		class, anchor, x, y, html.EscapeString(text))
 }
 
 func (d *drawing) arrow(class string, x1, y1, x2, y2 int) {
-	fmt.Fprintf(
-		d,
-		`<line class="%s" x1="%d" y1="%d" x2="%d" y2="%d" marker-end="url(#tip)"/>`+"\n",
-		class,
-		x1,
-		y1,
-		x2,
-		y2,
-	)
+	fmt.Fprintf(d, `<line class="%s" x1="%d" y1="%d" x2="%d" y2="%d" marker-end="url(#tip)"/>`+"\n",
+		class, x1, y1, x2, y2)
 }
 
 func (d *drawing) line(class string, x1, y1, x2, y2 int) {

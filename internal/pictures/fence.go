@@ -3,14 +3,9 @@ package main
 // fence draws how a fence refuses the write of a holder that was paused.
 func fence() string {
 	const width, left, right = 800, 84, 776
-	d := newDrawing(
-		width,
-		340,
-		"A late write and its fence",
+	d := newDrawing(width, 340, "A late write and its fence",
 		"A holds the lock with token 33 and is paused. Its lease expires. B acquires the lock with token 34 and "+
-			"writes. "+
-			"A wakes up and writes with token 33: the fence at the data has seen 34 and refuses it.",
-	)
+			"writes. A wakes up and writes with token 33: the fence at the data has seen 34 and refuses it.")
 	d.text("title", "start", 24, 36, "A lock cannot stop a late write. A fence at the data can.")
 	const a, b, data = 84, 164, 248
 	d.text("title", "start", 24, a+26, "A")
@@ -42,12 +37,7 @@ func fence() string {
 	d.line("line", left+360, data, left+360, data+36)
 	d.text("", "start", left+372, data+23, "fence: 34, refuses every token below 34")
 	d.text("quiet", "start", 24, 308, "The token rises with every exclusive holder.")
-	d.text(
-		"quiet",
-		"start",
-		24,
-		326,
-		"The data keeps the highest token it has seen, and compares and writes in one step.",
-	)
+	d.text("quiet", "start", 24, 326,
+		"The data keeps the highest token it has seen, and compares and writes in one step.")
 	return d.end()
 }

@@ -1,10 +1,7 @@
 package main
 
-// A claim is a box in the picture of queues.
-type claim struct {
-	text, note string
-	held       bool
-}
+// A claim is a box in the picture of queues. One whose note is "held" is drawn so.
+type claim struct{ text, note string }
 
 // queue draws three queues: of a mutex, a read-write lock and a semaphore.
 func queue() string {
@@ -17,21 +14,13 @@ func queue() string {
 		claims     []claim
 	}{
 		{"Mutex", "one holder", []claim{
-			{"A", "held", true}, {"B", "next", false}, {"C", "waits", false},
+			{"A", "held"}, {"B", "next"}, {"C", "waits"},
 		}},
 		{"RWMutex", "readers or one writer", []claim{
-			{
-				"reader",
-				"held",
-				true,
-			}, {"reader", "held", true}, {"writer", "next", false}, {"reader", "waits behind it", false},
+			{"reader", "held"}, {"reader", "held"}, {"writer", "next"}, {"reader", "waits behind it"},
 		}},
 		{"Semaphore", "3 units", []claim{
-			{
-				"2 units",
-				"held",
-				true,
-			}, {"1 unit", "held", true}, {"2 units", "next", false}, {"1 unit", "does not overtake", false},
+			{"2 units", "held"}, {"1 unit", "held"}, {"2 units", "next"}, {"1 unit", "does not overtake"},
 		}},
 	}
 	for i, row := range rows {
@@ -41,8 +30,8 @@ func queue() string {
 		x := left + 34
 		for _, c := range row.claims {
 			class := "waiting"
-			if c.held {
-				class = "held"
+			if c.note == "held" {
+				class = c.note
 			}
 			d.box(class, x, y, claimWidth, 62)
 			d.text("", "middle", x+claimWidth/2, y+27, c.text)
@@ -54,13 +43,8 @@ func queue() string {
 			d.text("quiet", "start", x+46, y+35, "new claims arrive here")
 		}
 	}
-	d.text(
-		"quiet",
-		"start",
-		24,
-		342,
+	d.text("quiet", "start", 24, 342,
 		"When a holder releases its claim, or dies and its ttl has passed, the next claims that fit are granted "+
-			"and notified.",
-	)
+			"and notified.")
 	return d.end()
 }

@@ -10,7 +10,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,7 +70,7 @@ func readRun(path string) (run *report.Run, err error) {
 		return nil, err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	return report.ReadJSON(io.Reader(file))
+	return report.ReadJSON(file)
 }
 
 // The markers between which the table is.

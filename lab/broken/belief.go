@@ -34,8 +34,11 @@ func believe(r *history.Recorder, p *part, h handle, lost func()) (*belief, bool
 	return b, true
 }
 
-// end records the end of the hold.
+// end records the end of the hold. Without a belief there is none.
 func (b *belief) end() {
+	if b == nil {
+		return
+	}
 	b.ended.Store(true)
 	b.End()
 	b.asking.Wait()

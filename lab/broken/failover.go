@@ -1,7 +1,6 @@
 package broken
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,19 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/lab/check"
 )
 
 // holdfastReplicas is Holdfast's lock on a master whose replica must have a grant before it counts.
-func holdfastReplicas(p *part) (url string, options []holdfast.Option) {
-	return fmt.Sprintf("redis://%s?ttl=%v&wait-replicas=1&wait-timeout=100ms", p.Addrs[0], p.TTL), nil
+func holdfastReplicas(p *part) (url string) {
+	return fmt.Sprintf("redis://%s?ttl=%v&wait-replicas=1&wait-timeout=100ms", p.Addrs[0], p.TTL)
 }
 
 // holdfastGuarded is Holdfast's lock on a server that grants nothing for a ttl after it was started.
-func holdfastGuarded(p *part) (url string, options []holdfast.Option) {
-	return fmt.Sprintf("redis://%s?ttl=%v&startup-delay=%v", p.Addrs[0], p.TTL, p.TTL), nil
+func holdfastGuarded(p *part) (url string) {
+	return fmt.Sprintf("redis://%s?ttl=%v&startup-delay=%v", p.Addrs[0], p.TTL, p.TTL)
 }
 
 // hasReplica starts a master with a replica that has all of its data.
@@ -52,15 +50,14 @@ var asyncReplica = &Rung{
 	Number: 8, Name: "async-replica",
 	What:    "a lock on a master that is replicated asynchronously, and fails over to its replica",
 	Seen:    "Redis with Sentinel, managed Redis, and every asynchronously replicated database",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "A gets the lock. The master dies before its replica has heard of it, the replica is promoted, and B gets " +
 		"the same lock there.",
-	Rule: check.Exclusion,
 	Prevents: "With wait-replicas a grant counts only when the replicas have acknowledged it: A is never told that " +
 		"it has a lock that a failover can lose. (Or a store that loses nothing: etcd, ZooKeeper, a synchronous " +
 		"standby, Redlock.)",
 	Store: "redis with wait-replicas", Needs: redisServer, Budget: 30 * time.Second,
-	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
+	broken:   newRenewed,
 	holdfast: holdfastReplicas,
 	schedule: func(s *stage) {
 		pair := s.hasReplica()
@@ -87,14 +84,13 @@ var splitBrain = &Rung{
 	Number: 8, Name: "split-brain",
 	What:    "a renewed lock on replicated servers that are split: the old master lives on with some of its clients",
 	Seen:    "network partitions, and failovers triggered by a pause of the master",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "The replica is promoted while the old master lives and knows nothing of it. A renews at the old one. At " +
 		"the new one A's lock expires, and B gets it. Both renew, for as long as the split lasts.",
-	Rule: check.Exclusion,
 	Prevents: "With wait-replicas a renewal counts only when the replicas have it. The old master has none any more: " +
 		"A's lease is over before its ttl is over at the new master.",
 	Store: "redis with wait-replicas", Needs: redisServer, Budget: 30 * time.Second,
-	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
+	broken:   newRenewed,
 	holdfast: holdfastReplicas,
 	schedule: func(s *stage) {
 		pair := s.hasReplica()
@@ -120,17 +116,13 @@ var lostTail = &Rung{
 	Number: 9, Name: "lost-tail",
 	What:    "a lock on a Redis with an append-only file that is synced every second, as it comes",
 	Seen:    "a single Redis \"with persistence\"",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "A gets the lock. The power fails before the file is synced. The server is back at once with all that was " +
 		"on disk, which A's lock was not, and B gets it.",
-	Rule: check.Exclusion,
 	Prevents: "With startup-delay, not below the longest ttl, nothing is granted for that long after a server was " +
 		"started or has lost its data. By then whoever held before knows that it does not.",
 	Store: "redis with startup-delay", Needs: redisServer, Budget: 30 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		l, err := newPunctual(ctx, p)
-		return &l, err
-	},
+	broken:   overRedis(func(r *redis, p *part) lock { return punctual{newSetNXPX(r, p)} }),
 	holdfast: holdfastGuarded,
 	schedule: func(s *stage) {
 		var server *servers.RedisServer

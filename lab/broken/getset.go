@@ -54,22 +54,18 @@ func (l *getSet) unlock(context.Context) error {
 
 func (l *getSet) believes() bool { return l.clock().Before(l.expires) }
 
-func newGetSet(ctx context.Context, p *part) (lock, error) {
-	r, err := dialRedis(ctx, p.Addrs[0])
-	return &getSet{redis: r, part: p}, err
-}
+var openGetSet = overRedis(func(r *redis, p *part) lock { return &getSet{redis: r, part: p} })
 
 var getSetClock = &Rung{
 	Number: 5, Name: "getset-clock",
 	What:    "SETNX with the expiry time as the value; whoever finds it in the past takes over with GETSET",
 	Seen:    "the old documentation of SETNX, and many libraries of that time",
-	Promise: "at most one client holds the lock at a time",
-	Story:   "B's clock is ahead of A's. A has just taken the lock, and to B its time is long over.",
-	Rule:    check.Exclusion,
+	Promise: oneHolder, Rule: check.Exclusion,
+	Story: "B's clock is ahead of A's. A has just taken the lock, and to B its time is long over.",
 	Prevents: "Time is the server's. No request carries a client's clock, so that one that is wrong has nothing to " +
 		"act on. (The skew is B's alone: there is nothing in Holdfast's requests to apply it to.)",
 	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
-	broken: newGetSet, holdfast: holdfastRedis,
+	broken: openGetSet, holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
 		s.clockIsAhead()
@@ -80,14 +76,13 @@ var getSetOverwrite = &Rung{
 	Number: 5, Name: "getset-overwrite",
 	What:    "the same lock, and no clock is wrong: its GETSET writes also if it loses",
 	Seen:    "the same places",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "A has died. B and C both read that its time is over. B's GETSET wins. C's GETSET loses, and overwrites " +
 		"B's expiry with its own, shorter one. When that has passed, D takes the lock from B.",
-	Rule: check.Exclusion,
 	Prevents: "A claim that does not get the lock changes nothing of the one that holds it: joining the line is one " +
 		"script, and each claim has its own deadline.",
 	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
-	broken: newGetSet, holdfast: holdfastRedis,
+	broken: openGetSet, holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		server := s.onRedis()
 		first, second := newGate(), newGate()

@@ -13,12 +13,8 @@ func (s *stage) judge() {
 		s.show.Checks = append(s.show.Checks, Check{name, property, judged, found})
 	}
 	if s.rung.broken != nil {
-		add(
-			"mutual exclusion",
-			"Holds that exclude each other are never believed at once.",
-			len(h.Holds),
-			check.Overlap(h.Holds),
-		)
+		add("mutual exclusion", "Holds that exclude each other are never believed at once.",
+			len(h.Holds), check.Overlap(h.Holds))
 	}
 	if s.rung.broken != nil && s.holdfast { // broken locks have no tokens
 		add("fencing tokens", "Every exclusive hold has a greater token than all holds before it.",
@@ -29,12 +25,9 @@ func (s *stage) judge() {
 			len(h.Waits), check.Waiting(h.Waits, nil, s.bound))
 	}
 	if s.rung.register != nil {
-		add(
-			"register",
+		add("register",
 			"The updates of what the lock protects are linearizable, and none that was acknowledged is lost.",
-			len(h.Operations),
-			check.Register(h.Operations),
-		)
+			len(h.Operations), check.Register(h.Operations))
 	}
 	if len(s.show.Wakeups) > 0 {
 		add("herd", "A release wakes the waiters that get the lock by it, and at most one more, which is next.",

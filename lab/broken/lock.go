@@ -139,17 +139,24 @@ func (c *client) believes() bool        { return c.lease.Err() == nil }
 func (c *client) token() holdfast.Token { return c.lease.Token() }
 func (c *client) close() error          { return c.locks.Close() }
 
-// hire returns the lock of a player, or nil if its rung has none.
-func (p *part) hire(ctx context.Context) (handle, error) {
+// open returns the lock of a player and what it protects, each nil if its rung has none.
+func (p *part) open(ctx context.Context) (hand handle, reg register, err error) {
 	r, ok := Find(p.Rung)
+	if !ok {
+		return nil, nil, errors.New("there is no rung called " + p.Rung)
+	}
+	if hand, err = p.hire(ctx, r); err == nil && r.register != nil {
+		reg, err = r.register(ctx, p)
+	}
+	return hand, reg, err
+}
+
+func (p *part) hire(ctx context.Context, r *Rung) (handle, error) {
 	switch {
-	case !ok:
-		return nil, errors.New("there is no rung called " + p.Rung)
 	case r.broken == nil:
 		return nil, nil
 	case p.Holdfast:
-		url, options := r.holdfast(p)
-		locks, err := openPatiently(ctx, url, options)
+		locks, err := openPatiently(ctx, r.holdfast(p), r.options)
 		if err != nil {
 			return nil, err
 		}

@@ -2,7 +2,6 @@ package broken
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -14,17 +13,14 @@ const ownedSchema = `CREATE TABLE IF NOT EXISTS owned (name TEXT PRIMARY KEY, ow
 	count INTEGER NOT NULL)`
 
 // A named lock can be entered again by its owner, which is a thread, by name.
-type named struct {
-	*sql.DB
-	*part
-}
+type named struct{ file }
 
-func (l *named) tryLock(ctx context.Context) (bool, error) {
+func (l named) tryLock(ctx context.Context) (bool, error) {
 	return changed(ctx, l.DB, `INSERT INTO owned VALUES (?, ?, 1)
 		ON CONFLICT (name) DO UPDATE SET count = count + 1 WHERE owner = excluded.owner`, l.Lock, l.Thread)
 }
 
-func (l *named) unlock(ctx context.Context) error {
+func (l named) unlock(ctx context.Context) error {
 	_, err := l.ExecContext(ctx, `UPDATE owned SET count = count - 1 WHERE name = ? AND owner = ?`, l.Lock, l.Thread)
 	if err == nil {
 		_, err = l.ExecContext(ctx, `DELETE FROM owned WHERE name = ? AND count = 0`, l.Lock)
@@ -32,26 +28,17 @@ func (l *named) unlock(ctx context.Context) error {
 	return err
 }
 
-func (l *named) close() error { return l.DB.Close() }
-
 var threadName = &Rung{
 	Number: 14, Name: "thread-name",
 	What:    "a re-entrant lock whose owner is the name of a thread",
 	Seen:    "locks that were moved from one process to many, and kept their idea of an owner",
-	Promise: "at most one client holds the lock at a time",
-	Story:   "Two processes each have a thread of the same name. The second one \"enters again\".",
-	Rule:    check.Exclusion,
+	Promise: oneHolder, Rule: check.Exclusion,
+	Story: "Two processes each have a thread of the same name. The second one \"enters again\".",
 	Prevents: "An owner is an outermost Lock, and whoever holds its lease's context: it is passed on by the program, " +
 		"and not guessed from a name. Another process has another.",
 	Store: "sqlite, with Reentrant", Budget: 20 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		db, err := openFile(ctx, p, ownedSchema)
-		return &named{db, p}, err
-	},
-	holdfast: func(p *part) (string, []holdfast.Option) {
-		url, _ := holdfastFile(p)
-		return url, []holdfast.Option{holdfast.WithReentrance()}
-	},
+	broken:   overFile(ownedSchema, func(f file) lock { return named{f} }),
+	holdfast: holdfastFile, options: []holdfast.Option{holdfast.WithReentrance()},
 	schedule: func(s *stage) {
 		s.onFile()
 		called := func(p *part) { p.Thread = "worker-1" }
@@ -65,17 +52,13 @@ var foreignUnlock = &Rung{
 	Number: 14, Name: "foreign-unlock",
 	What:    "a lock that anybody can release, by its name",
 	Seen:    "try { lock } finally { unlock }, where the lock was never taken; scripts that \"clean up\" first",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "A holds the lock. B gives up waiting, and its clean-up releases the lock all the same. C gets in " +
 		"beside A.",
-	Rule: check.Exclusion,
 	Prevents: "There is nothing to call: only a lease can be unlocked, and only a Lock that succeeded returns one. " +
 		"An operator has Break, which names the claim by its token.",
 	Store: "sqlite", Budget: 20 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		l, err := newRow(ctx, p)
-		return &l, err
-	},
+	broken:   openRow,
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
@@ -97,19 +80,16 @@ const sharedSchema = `CREATE TABLE IF NOT EXISTS shared (name TEXT PRIMARY KEY, 
 	writer BOOLEAN NOT NULL)`
 
 // A preferred lock lets readers in whenever no writer holds it, and a writer when nobody does.
-type preferred struct {
-	*sql.DB
-	*part
-}
+type preferred struct{ file }
 
-func (l *preferred) tryLock(ctx context.Context) (bool, error) {
+func (l preferred) tryLock(ctx context.Context) (bool, error) {
 	if l.Kind == history.Shared {
 		return changed(ctx, l.DB, `UPDATE shared SET readers = readers + 1 WHERE name = ? AND NOT writer`, l.Lock)
 	}
 	return changed(ctx, l.DB, `UPDATE shared SET writer = TRUE WHERE name = ? AND readers = 0 AND NOT writer`, l.Lock)
 }
 
-func (l *preferred) unlock(ctx context.Context) error {
+func (l preferred) unlock(ctx context.Context) error {
 	change := `UPDATE shared SET writer = FALSE WHERE name = ?`
 	if l.Kind == history.Shared {
 		change = `UPDATE shared SET readers = readers - 1 WHERE name = ?`
@@ -117,8 +97,6 @@ func (l *preferred) unlock(ctx context.Context) error {
 	_, err := l.ExecContext(ctx, change, l.Lock)
 	return err
 }
-
-func (l *preferred) close() error { return l.DB.Close() }
 
 var starvedWriter = &Rung{
 	Number: 14, Name: "starved-writer",
@@ -131,11 +109,11 @@ var starvedWriter = &Rung{
 		"when those before it have left.",
 	Store: "sqlite", Budget: 20 * time.Second,
 	broken: func(ctx context.Context, p *part) (lock, error) {
-		db, err := openFile(ctx, p, sharedSchema)
+		f, err := openFile(ctx, p, sharedSchema)
 		if err == nil {
-			_, err = db.ExecContext(ctx, `INSERT INTO shared VALUES (?, 0, FALSE) ON CONFLICT DO NOTHING`, p.Lock)
+			_, err = f.ExecContext(ctx, `INSERT INTO shared VALUES (?, 0, FALSE) ON CONFLICT DO NOTHING`, p.Lock)
 		}
-		return &preferred{db, p}, err
+		return preferred{f}, err
 	},
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {

@@ -144,16 +144,15 @@ func (l *Lab) Play(ctx context.Context, r *Rung, seed uint64) (*Outcome, error) 
 		}
 	}
 	o := &Outcome{Rung: r, Seed: seed}
-	for _, side := range []struct {
-		name     string
-		holdfast bool
-		into     **Performance
-	}{{"the broken lock", false, &o.Broken}, {"Holdfast", true, &o.Holdfast}} {
-		p, err := l.play(ctx, r, seed, side.holdfast)
-		if err != nil {
-			return nil, fmt.Errorf("holdfast: lab: %s, seed %d, with %s: %w", r.Name, seed, side.name, err)
-		}
-		*side.into = p
+	failed := func(lock string, err error) error {
+		return fmt.Errorf("holdfast: lab: %s, seed %d, with %s: %w", r.Name, seed, lock, err)
+	}
+	var err error
+	if o.Broken, err = l.play(ctx, r, seed, false); err != nil {
+		return nil, failed("the broken lock", err)
+	}
+	if o.Holdfast, err = l.play(ctx, r, seed, true); err != nil {
+		return nil, failed("Holdfast", err)
 	}
 	return o, nil
 }
@@ -162,11 +161,8 @@ func (l *Lab) Play(ctx context.Context, r *Rung, seed uint64) (*Outcome, error) 
 const playPatience = time.Minute
 
 func (l *Lab) play(ctx context.Context, r *Rung, seed uint64, holdfast bool) (*Performance, error) {
-	ctx, cancel := context.WithTimeoutCause(
-		ctx,
-		playPatience,
-		fmt.Errorf("the schedule was not through after %v", playPatience),
-	)
+	ctx, cancel := context.WithTimeoutCause(ctx, playPatience,
+		fmt.Errorf("the schedule was not through after %v", playPatience))
 	defer cancel()
 	s := &stage{
 		ctx: ctx, lab: l, rung: r, holdfast: holdfast,

@@ -33,14 +33,9 @@ type player struct {
 // enter adds a player: a client in this process.
 func (s *stage) enter(name string, change ...func(*part)) *player {
 	p := s.cast(name, change)
-	hand, err := p.part.hire(s.ctx)
+	var err error
+	p.hand, p.reg, err = p.part.open(s.ctx)
 	s.must(err)
-	p.hand = hand
-	if s.rung.register != nil {
-		reg, err := s.rung.register(s.ctx, p.part)
-		s.must(err)
-		p.reg = reg
-	}
 	return p
 }
 
@@ -209,52 +204,41 @@ func (p *player) holds() {
 	p.belief = b
 }
 
-// stopBelieving ends what the player believes. It reports whether it believed that it holds the lock.
+// stopBelieving ends what the player believes.
 func (p *player) stopBelieving() {
 	p.mu.Lock()
 	b := p.belief
 	p.belief = nil
 	p.mu.Unlock()
-	if b != nil {
-		b.end()
-	}
+	b.end()
 }
 
 // works lets the player do something under its lock.
 func (p *player) works(d time.Duration) { p.must(pause(p.ctx, d)) }
 
 // unlocks releases the lock.
-func (p *player) unlocks() { p.beginsToUnlock().done() }
+func (p *player) unlocks() { p.beginsToUnlock()() }
 
-// A call is a release that is under way.
-type call struct {
-	*player
-	ended chan struct{}
-}
-
-// beginsToUnlock begins to release the lock. A failure is only reported: a lock that could not be released must not do
-// any harm.
-func (p *player) beginsToUnlock() *call {
+// beginsToUnlock begins to release the lock. The returned function waits until the release has ended. A failure is only
+// reported: a lock that could not be released must not do any harm.
+func (p *player) beginsToUnlock() (done func()) {
 	p.stopBelieving()
 	p.says("releases the lock")
-	c := &call{p, make(chan struct{})}
+	ended := make(chan struct{})
 	p.running.Go(func() {
-		defer close(c.ended)
+		defer close(ended)
 		ctx, cancel := context.WithTimeout(p.ctx, patience)
 		defer cancel()
 		if err := p.hand.release(ctx); err != nil {
 			p.says("is not told whether it was released")
 		}
 	})
-	return c
-}
-
-// done waits until the release has ended.
-func (c *call) done() {
-	select {
-	case <-c.ended:
-	case <-time.After(2 * patience):
-		c.must(fmt.Errorf("%s: the release has not ended", c.part.Player))
+	return func() {
+		select {
+		case <-ended:
+		case <-time.After(2 * patience):
+			p.must(fmt.Errorf("%s: the release has not ended", p.part.Player))
+		}
 	}
 }
 
@@ -271,9 +255,9 @@ func (s *stage) stocks(value uint64) uint64 {
 
 // reads reads the register.
 func (p *player) reads() uint64 {
-	p.update = p.recorder.Call(
-		history.Operation{Who: p.part.who(), Register: p.part.Lock, Token: p.token(), Update: true},
-	)
+	p.update = p.recorder.Call(history.Operation{
+		Who: p.part.who(), Register: p.part.Lock, Token: p.token(), Update: true,
+	})
 	value, err := p.reg.read(p.ctx, p.token())
 	p.must(err)
 	p.value = value

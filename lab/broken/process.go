@@ -165,13 +165,8 @@ func Perform(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	if a.hand, err = o.Part.hire(ctx); err != nil {
+	if a.hand, a.reg, err = a.part.open(ctx); err != nil {
 		return err
-	}
-	if r, _ := Find(o.Part.Rung); r.register != nil {
-		if a.reg, err = r.register(ctx, a.part); err != nil {
-			return err
-		}
 	}
 	if err := responses.Encode(response{}); err != nil {
 		return err
@@ -220,10 +215,8 @@ func (a *actor) do(ctx context.Context, r request) (said response, err error) {
 }
 
 func (a *actor) stopBelieving() {
-	if a.belief != nil {
-		a.belief.end()
-		a.belief = nil
-	}
+	a.belief.end()
+	a.belief = nil
 }
 
 func (a *actor) close() error {

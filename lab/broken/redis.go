@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	_ "github.com/holdfast-go/holdfast/redisstore" // redis:
 )
@@ -27,6 +26,17 @@ func dialRedis(ctx context.Context, addr string) (*redis, error) {
 		return nil, err
 	}
 	return &redis{conn: servers.NewConn(conn, patience)}, nil
+}
+
+// overRedis makes the opener of a lock that needs a connection to the first of the servers.
+func overRedis(wrap func(*redis, *part) lock) opener {
+	return func(ctx context.Context, p *part) (lock, error) {
+		r, err := dialRedis(ctx, p.Addrs[0])
+		if err != nil {
+			return nil, err
+		}
+		return wrap(r, p), nil
+	}
 }
 
 // do sends a command and returns its answer: a string, a number or nil. Arguments are written as fmt does.
@@ -68,9 +78,8 @@ type setNXPX struct {
 	until      time.Time // counted from when the request was sent
 }
 
-func newSetNXPX(ctx context.Context, p *part) (setNXPX, error) {
-	r, err := dialRedis(ctx, p.Addrs[0])
-	return setNXPX{redis: r, key: p.Lock, value: rand.Text(), ttl: p.TTL}, err
+func newSetNXPX(r *redis, p *part) *setNXPX {
+	return &setNXPX{redis: r, key: p.Lock, value: rand.Text(), ttl: p.TTL}
 }
 
 func (l *setNXPX) tryLock(context.Context) (bool, error) {
@@ -92,6 +101,6 @@ func (l *setNXPX) unlock(context.Context) error {
 }
 
 // holdfastRedis is Holdfast's lock on the first of the servers.
-func holdfastRedis(p *part) (url string, options []holdfast.Option) {
-	return fmt.Sprintf("redis://%s?ttl=%v", p.Addrs[0], p.TTL), nil
+func holdfastRedis(p *part) (url string) {
+	return fmt.Sprintf("redis://%s?ttl=%v", p.Addrs[0], p.TTL)
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/proxy"
@@ -70,15 +69,20 @@ func (l *quorumLock) each(ctx context.Context, command ...any) int {
 	return int(yes.Load())
 }
 
-func newQuorumLock(p *part) *quorumLock {
-	return &quorumLock{part: p, value: rand.Text(), votes: len(p.Addrs)/2 + 1, now: time.Now}
+// overNodes makes the opener of a Redlock that is as it should be, but for what breaks does to it.
+func overNodes(breaks func(*quorumLock)) opener {
+	return func(_ context.Context, p *part) (lock, error) {
+		l := &quorumLock{part: p, value: rand.Text(), votes: len(p.Addrs)/2 + 1, now: time.Now}
+		breaks(l)
+		return l, nil
+	}
 }
 
 // maxTTL is the longest ttl of Holdfast's locks on these servers.
 const maxTTL = 2 * time.Second
 
-func holdfastRedlock(p *part) (url string, options []holdfast.Option) {
-	return redlockURL(p.Addrs) + fmt.Sprintf("&ttl=%v", min(p.TTL, maxTTL)), nil
+func holdfastRedlock(p *part) (url string) {
+	return redlockURL(p.Addrs) + fmt.Sprintf("&ttl=%v", min(p.TTL, maxTTL))
 }
 
 func redlockURL(addrs []string) string {
@@ -89,48 +93,40 @@ func redlockURL(addrs []string) string {
 func startNodes(t testing.TB, n int) []*servers.RedisServer {
 	t.Helper()
 	nodes := make([]*servers.RedisServer, n)
-	addrs := make([]string, n)
 	for i := range nodes {
 		nodes[i] = servers.Redis(t)
-		addrs[i] = nodes[i].Addr()
 	}
-	if _, err := redlock.Init(context.Background(), redlockURL(addrs)); err != nil {
+	if _, err := redlock.Init(context.Background(), redlockURL(addrsOf(nodes))); err != nil {
 		t.Fatal(err)
 	}
 	return nodes
 }
 
-// onNodes makes the players use these servers.
-func (s *stage) onNodes(nodes []*servers.RedisServer) {
+func addrsOf(nodes []*servers.RedisServer) []string {
 	addrs := make([]string, len(nodes))
 	for i, node := range nodes {
 		addrs[i] = node.Addr()
 	}
-	s.on(addrs...)
+	return addrs
 }
 
 // onSharedNodes makes the players use five servers that other plays use too.
 func (s *stage) onSharedNodes() {
 	nodes, err := share(s.ctx, s.lab, "redlock", func(t testing.TB) []*servers.RedisServer { return startNodes(t, 5) })
 	s.must(err)
-	s.onNodes(nodes)
+	s.on(addrsOf(nodes)...)
 }
 
 var redlockHalf = &Rung{
 	Number: 10, Name: "redlock-half",
 	What:    "Redlock that is content with N/2 votes: of five servers that is two",
 	Seen:    "re-implementations in languages that divide integers",
-	Promise: "at most one client holds the lock at a time",
-	Story:   "The network is split. A reaches two of five servers and B two others.",
-	Rule:    check.Exclusion,
+	Promise: oneHolder, Rule: check.Exclusion,
+	Story: "The network is split. A reaches two of five servers and B two others.",
 	Prevents: "A majority is more than half, N/2+1. Two of them always have a server in common, and it grants to " +
 		"one. (A number of servers that is even, or less than three, is refused.)",
 	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
-	broken: func(_ context.Context, p *part) (lock, error) {
-		l := newQuorumLock(p)
-		l.votes = len(p.Addrs) / 2
-		return l, nil
-	},
+	broken:   overNodes(func(l *quorumLock) { l.votes = len(l.Addrs) / 2 }),
 	holdfast: holdfastRedlock,
 	schedule: func(s *stage) {
 		s.onSharedNodes()
@@ -151,18 +147,13 @@ var redlockElapsed = &Rung{
 	Number: 10, Name: "redlock-no-elapsed",
 	What:    "Redlock that counts its votes, and does not look how long they took",
 	Seen:    "re-implementations, and clients with generous timeouts",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "All servers grant the lock to A, and their answers take longer than the ttl. Meanwhile it has expired " +
 		"and B has it. A counts its votes and believes that it holds.",
-	Rule: check.Exclusion,
 	Prevents: "The time of a lease counts from when the request was sent, never from when the answer came. " +
 		"An answer that is late is worth so much less, and nothing in the end.",
 	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
-	broken: func(_ context.Context, p *part) (lock, error) {
-		l := newQuorumLock(p)
-		l.hasty = true
-		return l, nil
-	},
+	broken:   overNodes(func(l *quorumLock) { l.hasty = true }),
 	holdfast: holdfastRedlock,
 	schedule: func(s *stage) {
 		s.onSharedNodes()
@@ -189,19 +180,14 @@ var redlockClock = &Rung{
 	Number: 10, Name: "redlock-clock",
 	What:    "Redlock whose client tells by the wall clock when its time is over",
 	Seen:    "clients that use the time of day for what is an interval",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "A has the lock and is cut off. Its clock is set back, as by NTP or an operator. The lock expires at the " +
 		"servers, B gets it, and by A's clock there is plenty of time.",
-	Rule: check.Exclusion,
 	Prevents: "A lease ends when either clock says so, the wall clock or the monotonic one, which nobody can set. " +
 		"(A's clock is set in the broken lock alone: a program cannot set the machine's without doing it to all. The " +
 		"tests of the core set both clocks.)",
 	Store: "redlock", Needs: redisServer, Budget: 20 * time.Second,
-	broken: func(_ context.Context, p *part) (lock, error) {
-		l := newQuorumLock(p)
-		l.now = p.clock
-		return l, nil
-	},
+	broken:   overNodes(func(l *quorumLock) { l.now = l.clock }),
 	holdfast: holdfastRedlock,
 	schedule: func(s *stage) {
 		s.onSharedNodes()
@@ -222,30 +208,25 @@ var redlockRestart = &Rung{
 	Number: 10, Name: "redlock-restart",
 	What:    "Redlock whose servers vote again as soon as they are started",
 	Seen:    "most deployments; the specification asks for delayed restarts, which nobody does by hand",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "A has the votes of two servers of three. One of them is restarted and has lost its data. It votes for B, " +
 		"and so does the third.",
-	Rule: check.Exclusion,
 	Prevents: "Each server has a record of its run. One that was restarted, or has lost its data, has no vote for " +
 		"the longest ttl, which every script checks at the server itself.",
 	Store: "redlock", Needs: redisServer, Budget: 30 * time.Second,
-	broken:   func(_ context.Context, p *part) (lock, error) { return newQuorumLock(p), nil },
+	broken:   overNodes(func(*quorumLock) {}), // its servers are what is wrong
 	holdfast: holdfastRedlock,
 	schedule: func(s *stage) {
 		var nodes []*servers.RedisServer
 		s.starts(func(t testing.TB) { nodes = startNodes(t, 3) })
-		s.onNodes(nodes)
+		s.on(addrsOf(nodes)...)
 		order := s.random.Perm(3)
 		a, b := s.enter("A"), s.enter("B")
 		mendA := a.isCutOff(order[2])
 		a.locks()
 		victim := nodes[order[1]]
-		s.breaks(
-			"restarted",
-			fmt.Sprint("node ", order[1]+1),
-			"node %d is restarted, and has lost its data",
-			order[1]+1,
-		)
+		name := fmt.Sprint("node ", order[1]+1)
+		s.breaks("restarted", name, "%s is restarted, and has lost its data", name)
 		s.must(errors.Join(victim.Kill(), victim.LoseData(), victim.Start()))
 		mendB := b.isCutOff(order[0])
 		w := b.asks()

@@ -17,23 +17,23 @@ import (
 // A renewed lock checks its owner, and a background goroutine renews it. It counts its time from when a request was
 // sent, and its holder can ask whether it still holds. As a lock there is nothing wrong with it.
 type renewed struct {
-	setNXPX
+	*setNXPX
 	background *redis
 	held       atomic.Pointer[time.Time] // until then
 	stop       context.CancelFunc
 	renewing   sync.WaitGroup
 }
 
-func newRenewed(ctx context.Context, p *part) (*renewed, error) {
-	l, err := newSetNXPX(ctx, p)
+func newRenewed(ctx context.Context, p *part) (lock, error) {
+	r, err := dialRedis(ctx, p.Addrs[0])
 	if err != nil {
 		return nil, err
 	}
 	background, err := dialRedis(ctx, p.Addrs[0])
 	if err != nil {
-		return nil, errors.Join(err, l.close())
+		return nil, errors.Join(err, r.close())
 	}
-	return &renewed{setNXPX: l, background: background}, nil
+	return &renewed{setNXPX: newSetNXPX(r, p), background: background}, nil
 }
 
 func (l *renewed) tryLock(ctx context.Context) (bool, error) {
@@ -124,17 +124,13 @@ func number(answer any, err error) (uint64, error) {
 
 var noRenewal = &Rung{
 	Number: 6, Name: "no-renewal",
-	What:     "SET NX PX with an owner that is checked on release, and nobody renews it",
-	Seen:     "nearly every tutorial; the ttl is \"long enough\"",
-	Promise:  "at most one client holds the lock at a time",
+	What:    "SET NX PX with an owner that is checked on release, and nobody renews it",
+	Seen:    "nearly every tutorial; the ttl is \"long enough\"",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story:    "A's work takes longer than the ttl. B gets in, and A goes on.",
-	Rule:     check.Exclusion,
 	Prevents: "A lease is renewed in the background for as long as its holder works, three times in a ttl.",
 	Store:    "redis", Needs: redisServer, Budget: 20 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		l, err := newSetNXPX(ctx, p)
-		return &l, err
-	},
+	broken:   overRedis(func(r *redis, p *part) lock { return newSetNXPX(r, p) }),
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
@@ -161,7 +157,7 @@ var lateWrite = &Rung{
 	Prevents: "No lock can prevent it: A has no chance to ask once more. Each lease has a token that rises from " +
 		"holder to holder, and a fence at the data refuses a token that is smaller than one it has seen.",
 	Store: "redis and fence.Key", Needs: redisServer, Budget: 20 * time.Second,
-	broken:   func(ctx context.Context, p *part) (lock, error) { return newRenewed(ctx, p) },
+	broken:   newRenewed,
 	holdfast: holdfastRedis,
 	register: newStock,
 	schedule: func(s *stage) {

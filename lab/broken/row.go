@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/lab/check"
 	_ "github.com/holdfast-go/holdfast/sqlstore/postgres" // postgres:, and the driver pgx
@@ -18,26 +17,18 @@ import (
 const rowSchema = `CREATE TABLE IF NOT EXISTS locks (name TEXT PRIMARY KEY, expires BIGINT NOT NULL DEFAULT 0)`
 
 // A row is a lock that only one can insert, since its name is unique.
-type row struct {
-	*sql.DB
-	*part
-}
+type row struct{ file }
 
-func (l *row) tryLock(ctx context.Context) (bool, error) {
+func (l row) tryLock(ctx context.Context) (bool, error) {
 	return changed(ctx, l.DB, `INSERT INTO locks (name) VALUES (?) ON CONFLICT DO NOTHING`, l.Lock)
 }
 
-func (l *row) unlock(ctx context.Context) error {
+func (l row) unlock(ctx context.Context) error {
 	_, err := l.ExecContext(ctx, `DELETE FROM locks WHERE name = ?`, l.Lock)
 	return err
 }
 
-func (l *row) close() error { return l.DB.Close() }
-
-func newRow(ctx context.Context, p *part) (row, error) {
-	db, err := openFile(ctx, p, rowSchema)
-	return row{db, p}, err
-}
+var openRow = overFile(rowSchema, func(f file) lock { return row{f} })
 
 // A sweptRow has an expiry. Whoever comes removes what is over by its own clock.
 type sweptRow struct {
@@ -92,10 +83,7 @@ var rowNoExpiry = &Rung{
 	Rule:     check.LongWait,
 	Prevents: "Every claim has a ttl. In a SQLite file a dead process is even found out at once, by its socket.",
 	Store:    "sqlite", Budget: 20 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		l, err := newRow(ctx, p)
-		return &l, err
-	},
+	broken:   openRow,
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
@@ -107,16 +95,12 @@ var rowClientClock = &Rung{
 	Number: 11, Name: "row-client-clock",
 	What:    "a row with an expiry, which whoever comes compares with its own clock, and sweeps",
 	Seen:    "schedulers and job queues on SQL databases",
-	Promise: "at most one client holds the lock at a time",
-	Story:   "B's clock is ahead. It sweeps the lock that A has just taken.",
-	Rule:    check.Exclusion,
+	Promise: oneHolder, Rule: check.Exclusion,
+	Story: "B's clock is ahead. It sweeps the lock that A has just taken.",
 	Prevents: "Time is the store's: in a SQLite file the time since the machine was started, in a database server " +
 		"its own clock. (The skew is B's alone: nothing of Holdfast's asks for the time of day to decide it.)",
 	Store: "sqlite", Budget: 20 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		l, err := newRow(ctx, p)
-		return &sweptRow{row: l}, err
-	},
+	broken:   overFile(rowSchema, func(f file) lock { return &sweptRow{row: row{f}} }),
 	holdfast: holdfastFile,
 	schedule: func(s *stage) {
 		s.onFile()
@@ -128,9 +112,8 @@ var rowReplica = &Rung{
 	Number: 11, Name: "row-replica",
 	What:    "a row that is looked for on a replica before it is taken at the primary",
 	Seen:    "applications whose database layer sends every SELECT to a replica",
-	Promise: "at most one client holds the lock at a time",
-	Story:   "A takes the lock at the primary. The replica lags. B reads there that it is free, and takes it too.",
-	Rule:    check.Exclusion,
+	Promise: oneHolder, Rule: check.Exclusion,
+	Story: "A takes the lock at the primary. The replica lags. B reads there that it is free, and takes it too.",
 	Prevents: "Each step is one transaction at the primary, which locks what it reads. Of several hosts the store " +
 		"uses the one that takes writes, and a server that does not is an error.",
 	Store: "postgres", Needs: []string{"postgres"}, Budget: 30 * time.Second,
@@ -139,9 +122,7 @@ var rowReplica = &Rung{
 		replica, failed := sql.Open("pgx", postgresURL(p.Addrs[1]))
 		return &replicaRow{p, primary, replica}, errors.Join(err, failed)
 	},
-	holdfast: func(p *part) (string, []holdfast.Option) {
-		return postgresURL(p.Addrs[1], p.Addrs[0]) + fmt.Sprintf("&ttl=%v", p.TTL), nil
-	},
+	holdfast: func(p *part) string { return postgresURL(p.Addrs[1], p.Addrs[0]) + fmt.Sprintf("&ttl=%v", p.TTL) },
 	schedule: func(s *stage) {
 		primary, replica := s.onPostgres()
 		s.on(primary.Addr(), replica.Addr())

@@ -24,10 +24,17 @@ type Rung struct {
 	Budget   time.Duration // how long both plays take at most, without starting servers
 
 	schedule func(*stage)
-	broken   func(context.Context, *part) (lock, error)     // nil: there is no lock
-	holdfast func(*part) (url string, o []holdfast.Option)  // nil: there is no lock
+	broken   opener                                         // nil: there is no lock
+	holdfast func(*part) (url string)                       // nil: there is no lock
+	options  []holdfast.Option                              // of Holdfast's client
 	register func(context.Context, *part) (register, error) // what the lock protects, for both; nil: nothing
 }
+
+// An opener opens the broken lock of a player.
+type opener = func(context.Context, *part) (lock, error)
+
+// oneHolder is what most locks promise.
+const oneHolder = "at most one client holds the lock at a time"
 
 // Rungs returns all rungs, in the order of the ladder.
 func Rungs() []*Rung { return slices.Clone(ladder) }

@@ -37,11 +37,11 @@ func (s *stage) releasesLate(a *player, flows proxy.Flow, what string) {
 	w := b.asks()
 	a.works(s.millis(50, 120))
 	deliver := a.holdBack(flows, what)
-	late := a.beginsToUnlock()
+	released := a.beginsToUnlock()
 	s.await(what+" is on its way", func() bool { return a.held(flows) > 0 })
 	w.granted()
 	deliver()
-	late.done()
+	released()
 	c.triesWrongly(s.millis(100, 200))
 }
 

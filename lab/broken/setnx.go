@@ -48,10 +48,7 @@ var setNXDel = &Rung{
 	Prevents: "Every claim has a ttl that the server enforces from the moment of the grant, in the same step. " +
 		"A dead holder is out after its ttl.",
 	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		r, err := dialRedis(ctx, p.Addrs[0])
-		return &setNX{r, p.Lock}, err
-	},
+	broken:   overRedis(func(r *redis, p *part) lock { return &setNX{r, p.Lock} }),
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		s.onRedis()
@@ -69,10 +66,7 @@ var setNXExpire = &Rung{
 	Prevents: "The grant and its expiry are one script, so that there is nothing in between. " +
 		"A claim whose acquisition was never acknowledged expires like any other.",
 	Store: "redis", Needs: redisServer, Budget: 20 * time.Second,
-	broken: func(ctx context.Context, p *part) (lock, error) {
-		r, err := dialRedis(ctx, p.Addrs[0])
-		return &setNXThenExpire{setNX{r, p.Lock}, p.TTL}, err
-	},
+	broken:   overRedis(func(r *redis, p *part) lock { return &setNXThenExpire{setNX{r, p.Lock}, p.TTL} }),
 	holdfast: holdfastRedis,
 	schedule: func(s *stage) {
 		server := s.onRedis()

@@ -100,7 +100,11 @@ func (s *stage) leave() error {
 	for _, p := range s.players {
 		p.stopBelieving()
 	}
-	s.cancelWaits()
+	for _, p := range s.players {
+		for _, w := range p.waits {
+			w.cancel()
+		}
+	}
 	for _, p := range s.players {
 		for _, link := range p.links {
 			link.Heal()
@@ -117,14 +121,6 @@ func (s *stage) leave() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func (s *stage) cancelWaits() {
-	for _, p := range s.players {
-		for _, w := range p.waits {
-			w.cancel()
-		}
-	}
 }
 
 func (s *stage) clear() error {

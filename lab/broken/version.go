@@ -2,7 +2,6 @@ package broken
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -16,35 +15,25 @@ const stockSchema = `CREATE TABLE IF NOT EXISTS stock (id INTEGER PRIMARY KEY, l
 	INSERT INTO stock VALUES (1, 100, 1) ON CONFLICT DO NOTHING`
 
 // A newerStock accepts an update if its version is newer than the row's. Versions are times.
-type newerStock struct{ *sql.DB }
+type newerStock struct{ file }
 
-func (r *newerStock) close() error { return r.DB.Close() }
-
-func (r *newerStock) read(ctx context.Context, _ holdfast.Token) (left uint64, err error) {
+func (r newerStock) read(ctx context.Context, _ holdfast.Token) (left uint64, err error) {
 	err = r.QueryRowContext(ctx, `SELECT left FROM stock WHERE id = 1`).Scan(&left)
 	return left, err
 }
 
-func (r *newerStock) write(ctx context.Context, _ holdfast.Token, left uint64) (bool, error) {
+func (r newerStock) write(ctx context.Context, _ holdfast.Token, left uint64) (bool, error) {
 	version := time.Now().UnixNano()
-	return changed(
-		ctx,
-		r.DB,
-		`UPDATE stock SET left = ?, version = ? WHERE id = 1 AND ? > version`,
-		left,
-		version,
-		version,
-	)
+	return changed(ctx, r.DB, `UPDATE stock SET left = ?, version = ? WHERE id = 1 AND ? > version`,
+		left, version, version)
 }
 
 // A versionedStock accepts an update if the row is still at the version that was read.
 type versionedStock struct {
-	*sql.DB
+	file
 	rows    fence.Versioned
 	version int64
 }
-
-func (r *versionedStock) close() error { return r.DB.Close() }
 
 func (r *versionedStock) read(ctx context.Context, _ holdfast.Token) (left uint64, err error) {
 	r.version, err = r.rows.Read(ctx, r.DB, 1, fence.Columns{"left": &left})
@@ -72,11 +61,12 @@ var versionGreater = &Rung{
 		"why an update was refused.",
 	Store: "fence.Versioned", Budget: 10 * time.Second,
 	register: func(ctx context.Context, p *part) (register, error) {
-		db, err := openFile(ctx, p, stockSchema)
+		f, err := openFile(ctx, p, stockSchema)
 		if p.Holdfast {
-			return &versionedStock{DB: db, rows: fence.Versioned{Dialect: fence.SQLite, Table: "stock", Key: "id"}}, err
+			rows := fence.Versioned{Dialect: fence.SQLite, Table: "stock", Key: "id"}
+			return &versionedStock{file: f, rows: rows}, err
 		}
-		return &newerStock{db}, err
+		return newerStock{f}, err
 	},
 	schedule: func(s *stage) {
 		s.onFile()

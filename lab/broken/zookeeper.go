@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/servers"
 	"github.com/holdfast-go/holdfast/lab/check"
 	"github.com/holdfast-go/holdfast/lab/history"
@@ -82,8 +82,8 @@ func newOneNode(ctx context.Context, p *part) (lock, error) {
 // zooKeeperTick is the unit of the server's timeouts.
 const zooKeeperTick = 200 * time.Millisecond
 
-func holdfastZooKeeper(p *part) (url string, options []holdfast.Option) {
-	return fmt.Sprintf("zk://%s?ttl=%v&tick=%v", p.Addrs[0], p.TTL, zooKeeperTick), nil
+func holdfastZooKeeper(p *part) (url string) {
+	return fmt.Sprintf("zk://%s?ttl=%v&tick=%v", p.Addrs[0], p.TTL, zooKeeperTick)
 }
 
 // onZooKeeper makes the players use a ZooKeeper server that other plays of this rung use too.
@@ -137,22 +137,12 @@ var zkHerd = &Rung{
 		for _, deliver := range deliver {
 			deliver()
 		}
-		s.await("one of them gets in", func() bool { return granted(waits) > 0 })
+		s.await("one of them gets in", func() bool { return slices.ContainsFunc(waits, (*wait).over) })
 		s.tell("", "the release wakes %d of them, and lets 1 in", woken)
 		s.show.Wakeups = append(s.show.Wakeups, check.Wakeup{
 			Resource: s.lock, At: history.Now(), Woken: woken, Granted: 1,
 		})
 	},
-}
-
-// granted is how many of these have got the lock.
-func granted(waits []*wait) (n int) {
-	for _, w := range waits {
-		if w.over() {
-			n++
-		}
-	}
-	return n
 }
 
 // told is to how many of these clients the server has sent something that is held back. Their sessions are so long that
@@ -180,9 +170,9 @@ func (s *stage) settles(server *servers.ZooKeeperServer, least int) {
 // metric is a number that a server knows of itself.
 func (s *stage) metric(server *servers.ZooKeeperServer, name string) int {
 	var all string
-	s.await("ZooKeeper answers", func() (ok bool) {
-		var err error
-		all, err = server.Command(s.ctx, "mntr")
+	s.await("ZooKeeper answers", func() bool {
+		text, err := server.Command(s.ctx, "mntr")
+		all = text
 		return err == nil
 	})
 	for line := range strings.Lines(all) {
@@ -200,10 +190,9 @@ var zkSession = &Rung{
 	Number: 13, Name: "zk-session",
 	What:    "an ephemeral node in ZooKeeper, whose creator believes in it for as long as it is not told otherwise",
 	Seen:    "code that takes the lock and ignores the events of the session: Disconnected is \"only a hiccup\"",
-	Promise: "at most one client holds the lock at a time",
+	Promise: oneHolder, Rule: check.Exclusion,
 	Story: "A holds the lock and is cut off. Its session expires at the server, the node goes, and B gets the lock. " +
 		"Nobody can tell A.",
-	Rule: check.Exclusion,
 	Prevents: "A client knows by its own clock when the server can have expired its session at the earliest, counted " +
 		"from what the leader has surely heard. The lease is over before.",
 	Store: "zk", Needs: zooKeeperServer, Budget: 30 * time.Second,

@@ -26,14 +26,8 @@ func Arrival(arrivals []history.Arrival, holds []history.Hold) []Finding {
 // tickets finds pairs of claims whose tickets are in the opposite order of their arrival. Each claim is compared with
 // one other: of the claims that were acknowledged before it was sent, the one with the greatest ticket.
 func tickets(s *search, arrivals []history.Arrival) {
-	bySent := slices.SortedStableFunc(
-		slices.Values(arrivals),
-		func(a, b history.Arrival) int { return cmp.Compare(a.Begin, b.Begin) },
-	)
-	byAck := slices.SortedStableFunc(
-		slices.Values(arrivals),
-		func(a, b history.Arrival) int { return cmp.Compare(a.End, b.End) },
-	)
+	bySent := sortedBy(arrivals, func(a history.Arrival) history.Instant { return a.Begin })
+	byAck := sortedBy(arrivals, func(a history.Arrival) history.Instant { return a.End })
 	var greatest history.Arrival
 	for _, b := range bySent {
 		for len(byAck) > 0 && byAck[0].End < b.Begin {
@@ -69,12 +63,9 @@ func overtaking(s *search, arrivals []history.Arrival, holds []history.Hold) {
 				break
 			}
 			if a.End < b.Begin && excludes(a.last, b.first) {
-				s.report(
-					Overtaken,
-					[]history.Hold{b.first, a.last},
+				s.report(Overtaken, []history.Hold{b.first, a.last},
 					"the first of these claims was sent %v after the second was acknowledged, and held before it:",
-					b.Begin.Sub(a.End),
-				)
+					b.Begin.Sub(a.End))
 			}
 		}
 	}
@@ -97,6 +88,5 @@ func staysOf(arrivals []history.Arrival, holds []history.Hold) []*stay {
 			stays = append(stays, known)
 		}
 	}
-	slices.SortStableFunc(stays, func(a, b *stay) int { return cmp.Compare(a.first.Begin, b.first.Begin) })
-	return stays
+	return sortedBy(stays, func(s *stay) history.Instant { return s.first.Begin })
 }

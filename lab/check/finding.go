@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -69,6 +70,11 @@ func origin(sorted []history.Hold) history.Instant {
 		return 0
 	}
 	return sorted[0].Begin
+}
+
+// sortedBy returns items in order of an instant that each has.
+func sortedBy[T any](items []T, at func(T) history.Instant) []T {
+	return slices.SortedStableFunc(slices.Values(items), func(a, b T) int { return cmp.Compare(at(a), at(b)) })
 }
 
 // grouped groups items by name. The names are in order of their first item, so that findings always have the same

@@ -14,15 +14,9 @@ func Leftover(lines []holdfast.Queue) []Finding {
 	return searchEach(names, 0, func(s *search) {
 		for _, line := range groups[s.resource] {
 			for _, p := range line.Entries {
-				s.note(
-					LeftBehind,
-					history.Interval{},
-					nil,
+				s.note(LeftBehind, history.Interval{}, nil,
 					"a claim with token %v of %v is still there, for another %v",
-					p.Token,
-					p.Owner,
-					p.Left.Round(time.Millisecond),
-				)
+					p.Token, p.Owner, p.Left.Round(time.Millisecond))
 			}
 		}
 	})

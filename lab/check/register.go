@@ -1,9 +1,7 @@
 package check
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -19,8 +17,7 @@ import (
 // The operations of a register are checked in parts that no operation spans, one after the other, so that every part is
 // small enough to be decided. A part that is not decided within ten seconds is a finding too.
 func Register(operations []history.Operation) []Finding {
-	sorted := slices.SortedStableFunc(slices.Values(operations),
-		func(a, b history.Operation) int { return cmp.Compare(a.Begin, b.Begin) })
+	sorted := sortedBy(operations, func(o history.Operation) history.Instant { return o.Begin })
 	names, groups := grouped(sorted, func(o history.Operation) string { return o.Register })
 	return searchEach(names, 0, func(s *search) { register(s, known(groups[s.resource])) })
 }
@@ -81,24 +78,12 @@ func register(s *search, operations []history.Operation) {
 		case porcupine.Ok:
 			value = last(value, part)
 		case porcupine.Illegal:
-			s.note(
-				Linearizable,
-				span(part),
-				nil,
+			s.note(Linearizable, span(part), nil,
 				"%d operations, from %v to %v, cannot be put in an order that explains what they read",
-				len(part),
-				part[0],
-				part[len(part)-1],
-			)
+				len(part), part[0], part[len(part)-1])
 		case porcupine.Unknown:
-			s.note(
-				Undecided,
-				span(part),
-				nil,
-				"whether %d operations can be explained was not decided within %v",
-				len(part),
-				decideWithin,
-			)
+			s.note(Undecided, span(part), nil, "whether %d operations can be explained was not decided within %v",
+				len(part), decideWithin)
 		}
 	}
 }

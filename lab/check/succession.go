@@ -1,6 +1,10 @@
 package check
 
-import "github.com/holdfast-go/holdfast/lab/history"
+import (
+	"slices"
+
+	"github.com/holdfast-go/holdfast/lab/history"
+)
 
 // Succession finds holds that began before the Until of an earlier holder. A holder that was paused, starved or cut
 // off, and later found that its lock was lost, would have believed until its last Until if it had been running. So no
@@ -14,17 +18,10 @@ func Succession(holds []history.Hold) []Finding { return byResource(holds, succe
 func succession(s *search, holds []history.Hold) {
 	var promised []history.Hold // those that count, and may still matter for later holds
 	for _, h := range holds {
-		kept := promised[:0]
-		for _, p := range promised {
-			if p.Until > h.Begin {
-				kept = append(kept, p)
-			}
-		}
-		promised = kept
+		promised = slices.DeleteFunc(promised, func(p history.Hold) bool { return p.Until <= h.Begin })
 		for _, p := range promised {
 			if _, overlap := p.Overlap(h.Interval); !overlap && !oneClaim(p, h) && excludes(p, h) && !s.full() {
-				s.report(EarlyGrant, []history.Hold{p, h},
-					"a hold began %v before the Until of another holder:",
+				s.report(EarlyGrant, []history.Hold{p, h}, "a hold began %v before the Until of another holder:",
 					rounded(p.Until.Sub(h.Begin)))
 			}
 		}

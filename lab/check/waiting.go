@@ -35,10 +35,7 @@ func Progress(waits []history.Wait, troubles []history.Interval, bound time.Dura
 func longWaits(
 	waits []history.Wait, bound time.Duration, pauses func(ofOne []history.Wait) []history.Interval, format string,
 ) []Finding {
-	sorted := slices.SortedStableFunc(
-		slices.Values(waits),
-		func(a, b history.Wait) int { return cmp.Compare(a.Begin, b.Begin) },
-	)
+	sorted := sortedBy(waits, func(w history.Wait) history.Instant { return w.Begin })
 	names, groups := grouped(sorted, func(w history.Wait) string { return w.Resource })
 	return searchEach(names, 0, func(s *search) {
 		between := merged(pauses(groups[s.resource]))
@@ -52,12 +49,8 @@ func longWaits(
 
 // merged sorts intervals, and merges those that overlap or touch.
 func merged(intervals []history.Interval) []history.Interval {
-	sorted := slices.SortedFunc(
-		slices.Values(intervals),
-		func(a, b history.Interval) int { return cmp.Compare(a.Begin, b.Begin) },
-	)
 	var all []history.Interval
-	for _, v := range sorted {
+	for _, v := range sortedBy(intervals, func(v history.Interval) history.Instant { return v.Begin }) {
 		if n := len(all); n > 0 && v.Begin <= all[n-1].End {
 			all[n-1].End = max(all[n-1].End, v.End)
 		} else {

@@ -114,12 +114,8 @@ func (r *reader) readHeader(line []byte) error {
 		return err
 	}
 	if h.History < oldVersion || h.History > version {
-		return fmt.Errorf(
-			"a history in format %d, and this program reads formats %d to %d",
-			h.History,
-			oldVersion,
-			version,
-		)
+		return fmt.Errorf("a history in format %d, and this program reads formats %d to %d",
+			h.History, oldVersion, version)
 	}
 	r.header = h
 	return nil

@@ -11,10 +11,8 @@ import (
 
 // Worker returns the worker of this name. If there is none, it appends one.
 func (r *Run) Worker(who history.Who) *Worker {
-	for _, w := range r.Workers {
-		if w.Who == who {
-			return w
-		}
+	if i := slices.IndexFunc(r.Workers, func(w *Worker) bool { return w.Who == who }); i >= 0 {
+		return r.Workers[i]
 	}
 	w := &Worker{Who: who}
 	r.Workers = append(r.Workers, w)
@@ -136,11 +134,9 @@ func (r *Run) AddCheck(name, property string, judged int, found []check.Finding)
 	r.Checks = append(r.Checks, c)
 }
 
-// together is the time that holds have in common. If there is none, it is the moment when the last of them began.
+// together is the time that holds, of which there is one at least, have in common. If there is none, it is the moment
+// when the last of them began.
 func together(holds []history.Hold) history.Interval {
-	if len(holds) == 0 {
-		return history.Interval{}
-	}
 	common := holds[0].Interval
 	for _, h := range holds[1:] {
 		common.Begin, common.End = max(common.Begin, h.Begin), min(common.End, h.End)

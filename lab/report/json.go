@@ -43,11 +43,8 @@ func ReadJSON(from io.Reader) (*Run, error) {
 	}
 	switch {
 	case d.Report != version:
-		return nil, fmt.Errorf(
-			"holdfast: report: a report in format %d, and this program reads format %d",
-			d.Report,
-			version,
-		)
+		return nil, fmt.Errorf("holdfast: report: a report in format %d, and this program reads format %d",
+			d.Report, version)
 	case d.Verdict != d.Run.Verdict() || d.Violations != d.Run.Violations():
 		return nil, errors.New("holdfast: report: the verdict does not fit the checks")
 	}

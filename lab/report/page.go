@@ -110,11 +110,8 @@ func (c Check) result() string {
 
 type pageFault struct{ When, For, Name, Target, Proof string }
 
-type pageWorker struct {
-	Name                                       string
-	Waits, Holds, Lost, Wrote, Refused, Killed int
-	Held                                       string
-}
+// A pageWorker is a worker whose spans are counted.
+type pageWorker struct{ *Worker }
 
 func (r *Run) page() *page {
 	p := &page{
@@ -134,7 +131,7 @@ func (r *Run) page() *page {
 		p.Faults = append(p.Faults, pageFault{r.at(f.Begin), length(f.End.Sub(f.Begin)), f.Name, f.Target, f.Proof})
 	}
 	for _, w := range r.Workers {
-		p.Workers = append(p.Workers, newPageWorker(w))
+		p.Workers = append(p.Workers, pageWorker{w})
 	}
 	p.Resources = p.Timeline.resources()
 	return p
@@ -156,28 +153,23 @@ func (r *Run) table(label string, link bool, found []violation) findingTable {
 	return t
 }
 
-// newPageWorker counts the spans of a worker.
-func newPageWorker(w *Worker) pageWorker {
-	p := pageWorker{Name: w.Who.String()}
-	var held time.Duration
+// Count counts the spans of a state.
+func (w pageWorker) Count(state State) (n int) {
 	for _, s := range w.Spans {
-		switch s.State {
-		case Waiting:
-			p.Waits++
-		case Holding:
-			p.Holds++
-			held += s.End.Sub(s.Begin)
-		case Lost:
-			p.Lost++
-		case Wrote:
-			p.Wrote++
-		case Refused:
-			p.Refused++
-		case Killed:
-			p.Killed++
-		case Paused:
+		if s.State == state {
+			n++
 		}
 	}
-	p.Held = length(held)
-	return p
+	return n
+}
+
+// Held returns how long the worker held locks.
+func (w pageWorker) Held() string {
+	var held time.Duration
+	for _, s := range w.Spans {
+		if s.State == Holding {
+			held += s.End.Sub(s.Begin)
+		}
+	}
+	return length(held)
 }

@@ -274,12 +274,9 @@ func (p *picture) drawFinding(f place) {
 
 // legend is what a picture may explain: the class of a state, and what it means.
 var legend = []fact{
-	{
-		string(Waiting),
-		"waiting",
-	}, {string(Holding), "holding"}, {string(Lost), "lost"}, {string(Wrote), "write accepted"},
-	{string(Refused), "write refused"}, {string(Paused), "paused"}, {string(Killed), "killed"}, {"fault", "fault"},
-	{"violation", "violation"},
+	{string(Waiting), "waiting"}, {string(Holding), "holding"}, {string(Lost), "lost"},
+	{string(Wrote), "write accepted"}, {string(Refused), "write refused"}, {string(Paused), "paused"},
+	{string(Killed), "killed"}, {"fault", "fault"}, {"violation", "violation"},
 }
 
 // drawLegend explains what there is in the picture.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,17 +78,13 @@ func (t *textWriter) faults() {
 	t.line(0, "")
 	t.line(0, "%s:", count(len(t.run.Faults), "fault"))
 	kinds, proven := map[string]int{}, map[string]int{}
-	var names []string
 	for _, f := range t.run.Faults {
-		if kinds[f.Name]++; kinds[f.Name] == 1 {
-			names = append(names, f.Name)
-		}
+		kinds[f.Name]++
 		if f.Proof != "" {
 			proven[f.Name]++
 		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.line(1, "%6d  %s%s", kinds[name], name, unproven(kinds[name]-proven[name]))
 	}
 }
@@ -130,15 +127,11 @@ func (r *Run) Conclusion() string {
 	operations, faults := count(r.Operations, "operation"), count(len(r.Faults), "fault")
 	switch r.Verdict() {
 	case Broken:
-		n := r.Violations()
 		return fmt.Sprintf("The checks found %s in %s under %s. Each one proves that a promise was broken.",
-			count(n, "violation"), operations, faults)
+			count(r.Violations(), "violation"), operations, faults)
 	case Held:
-		return fmt.Sprintf(
-			"The checks found no violation in %s under %s. What did not happen in this run is not proven.",
-			operations,
-			faults,
-		)
+		return fmt.Sprintf("The checks found no violation in %s under %s. What did not happen in this run is not "+
+			"proven.", operations, faults)
 	default:
 		return "Nothing is proven either way: a check has judged no event, or there was none."
 	}
