@@ -32,8 +32,8 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range cs {
-		switch c := s.claims[cs[i].ID]; {
-		case c == nil || c.Name != cs[i].Name: // it is Gone, if its queue could be judged
+		switch c := s.known(&cs[i]); {
+		case c == nil: // it is Gone, if its queue could be judged
 		case c.unknown != nil:
 			statuses[i].Err = c.unknown
 		default:
@@ -46,6 +46,14 @@ func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, err
 	return statuses, nil
 }
 
+// known returns the claim if it has a key, as far as is known, or nil. The mutex is locked.
+func (s *Store) known(c *store.Claim) *claim {
+	if known := s.claims[c.ID]; known != nil && known.Name == c.Name {
+		return known
+	}
+	return nil
+}
+
 // keep writes the claims that have changed, and inspects all of them. For a claim that is unknown here, it notes in
 // statuses if its queue is in a newer format, so that its status cannot be determined.
 func (s *Store) keep(ctx context.Context, cs []store.Claim, statuses []store.Status) error {
@@ -54,8 +62,8 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, statuses []store.Sta
 	var updates []update
 	s.mu.Lock()
 	for i := range cs {
-		c := s.claims[cs[i].ID]
-		if c == nil || c.Name != cs[i].Name {
+		c := s.known(&cs[i])
+		if c == nil {
 			unknown = append(unknown, i)
 			continue
 		}
