@@ -223,7 +223,8 @@ func parse(at store.Location) (*settings, error) {
 	if !slices.Contains([]string{"", "queue", "plain"}, q.Get("mode")) {
 		return nil, errors.New("mode is queue or plain")
 	}
-	return set, set.parseToken(at)
+	err = set.parseToken(at)
+	return set, err
 }
 
 // parseToken sets the credentials if the URL has a token.
