@@ -204,17 +204,14 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 
 // parse reads a URL.
 func parse(at store.Location) (*settings, error) {
-	allowed := []string{"datacenter", "mode", "namespace", "node", "token-file"}
-	if at.Scheme == "consuls" {
-		allowed = append(allowed, tlsurl.Parameters...)
-	}
-	if err := at.Allow(allowed...); err != nil {
+	over, err := tlsurl.Parse(at, "consuls", "datacenter", "mode", "namespace", "node", "token-file")
+	if err != nil {
 		return nil, err
 	}
 	q := at.Query
 	set := &settings{
 		addresses: at.Hosts, prefix: at.Prefix, ttl: at.TTL, datacenter: q.Get("datacenter"),
-		namespace: q.Get("namespace"), node: q.Get("node"), plain: q.Get("mode") == "plain",
+		namespace: q.Get("namespace"), node: q.Get("node"), tls: over, plain: q.Get("mode") == "plain",
 	}
 	switch {
 	case len(at.Hosts) == 0 && strings.HasPrefix(at.Path, "/") && at.Path != "/":
@@ -226,10 +223,7 @@ func parse(at store.Location) (*settings, error) {
 	if !slices.Contains([]string{"", "queue", "plain"}, q.Get("mode")) {
 		return nil, errors.New("mode is queue or plain")
 	}
-	err := set.parseToken(at)
-	if err == nil && at.Scheme == "consuls" {
-		set.tls, err = tlsurl.Config(at)
-	}
+	err = set.parseToken(at)
 	return set, err
 }
 

@@ -112,39 +112,26 @@ func (p *plainMode) newBid(ctx context.Context, c *store.Claim) (*bid, error) {
 
 // Keep implements store.Store. It confirms claims that are held, and tries again for claims that wait.
 func (p *plainMode) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
-	limit, err := p.frame.CheckAll(ctx, cs)
-	if err != nil || len(cs) == 0 {
-		return nil, err
-	}
-	call := p.frame.Call(ctx, limit)
-	defer call.End()
-	renewal := p.sessions.Renew()
-	statuses := make([]store.Status, len(cs))
+	return p.sessions.Keep(ctx, cs, frame.Keeping{Renew: true, Confirm: p.keep, Report: p.report})
+}
+
+// keep confirms claims that are held, and tries again for claims that wait, whose statuses it sets.
+func (p *plainMode) keep(ctx context.Context, cs []store.Claim, statuses []store.Status) error {
 	held, waiting := p.sort(cs)
-	err = p.confirm(call.Context, held)
-	if err == nil {
-		err = sessionqueue.Each(waiting, func(i int) error { return p.bidAgain(call.Context, &cs[i], &statuses[i]) })
+	if err := p.confirm(ctx, held); err != nil {
+		return err
 	}
-	if err == nil {
-		err = renewal.Await(call.Context)
+	return sessionqueue.Each(waiting, func(i int) error { return p.bidAgain(ctx, &cs[i], &statuses[i]) })
+}
+
+// report sets the status of a claim that is held, or gone. The mutex is locked.
+func (p *plainMode) report(kept *store.Claim, status *store.Status) {
+	switch b := p.find(kept); {
+	case b == nil && status.Err == nil:
+		*status = store.Status{} // it is gone
+	case b != nil && b.state == store.Held:
+		*status = b.Session.Status(store.Held, b.Ticket, -1)
 	}
-	if err != nil {
-		return nil, call.Outcome(err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i := range cs {
-		switch b := p.find(&cs[i]); {
-		case b == nil && statuses[i].Err == nil:
-			statuses[i] = store.Status{} // it is gone
-		case b != nil && b.state == store.Held:
-			statuses[i] = b.Session.Status(store.Held, b.Ticket, -1)
-		}
-		if err := statuses[i].Err; err != nil {
-			statuses[i] = store.Status{Err: p.frame.Fault(ctx, err)}
-		}
-	}
-	return statuses, nil
 }
 
 // sort returns the bids that are held, and the indexes of the claims that wait.

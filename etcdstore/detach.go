@@ -48,8 +48,13 @@ func (s *Store) Attach(ctx context.Context, c store.Claim, from store.ID) (store
 		return store.Status{}, err
 	}
 	defer call.End()
-	if ask, known := s.attached(&c); known {
-		c.Demand = ask
+	s.mu.Lock()
+	own := s.known(&c)
+	if own != nil {
+		c.Demand = own.ask
+	}
+	s.mu.Unlock()
+	if own != nil {
 		statuses, err := s.Keep(ctx, []store.Claim{c})
 		if err != nil {
 			return store.Status{}, err
@@ -59,16 +64,6 @@ func (s *Store) Attach(ctx context.Context, c store.Claim, from store.ID) (store
 	m := &moving{Claim: &c, store: s, from: from, to: c.ID}
 	status, err := m.run(call.Context)
 	return status, m.outcome(&call, err)
-}
-
-// attached returns the demand of a claim that is a claim of this client already.
-func (s *Store) attached(c *store.Claim) (ask store.Demand, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if own := s.claims[c.ID]; own != nil && own.Name == c.Name {
-		return own.ask, true
-	}
-	return ask, false
 }
 
 // A transfer is a Detach or an Attach whose transaction may still be carried out: a call in progress, or one that

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -74,16 +73,7 @@ func (s *Store) examineMembers(ctx context.Context) *members {
 		}
 	}
 	m.total = cmp.Or(m.total, len(m.endpoints))
-	m.status, m.errs = make([]*etcdserverpb.StatusResponse, len(m.endpoints)), make([]error, len(m.endpoints))
-	var asked sync.WaitGroup
-	for i, endpoint := range m.endpoints {
-		asked.Go(func() {
-			within, cancel := context.WithTimeout(ctx, statusTimeout)
-			defer cancel()
-			m.status[i], m.errs[i] = s.status(within, endpoint)
-		})
-	}
-	asked.Wait()
+	m.status, m.errs = s.statuses(ctx, m.endpoints)
 	return m
 }
 

@@ -20,17 +20,7 @@ const statusTimeout = 2 * time.Second
 // has a leader. Members that cannot be reached are skipped.
 func (s *Store) inspect(ctx context.Context) error {
 	endpoints := s.etcd.client.Endpoints()
-	answers := make([]*etcdserverpb.StatusResponse, len(endpoints))
-	errs := make([]error, len(endpoints))
-	var asking sync.WaitGroup
-	for i, endpoint := range endpoints {
-		asking.Go(func() {
-			within, cancel := context.WithTimeout(ctx, statusTimeout)
-			defer cancel()
-			answers[i], errs[i] = s.status(within, endpoint)
-		})
-	}
-	asking.Wait()
+	answers, errs := s.statuses(ctx, endpoints)
 	led, failed := false, 0
 	for i, answer := range answers {
 		switch {
@@ -62,6 +52,22 @@ func worst(errs []error) error {
 		}
 	}
 	return errs[0]
+}
+
+// statuses requests the status of these members at the same time. A member that does not respond has an error.
+func (s *Store) statuses(ctx context.Context, endpoints []string) ([]*etcdserverpb.StatusResponse, []error) {
+	answers := make([]*etcdserverpb.StatusResponse, len(endpoints))
+	errs := make([]error, len(endpoints))
+	var asking sync.WaitGroup
+	for i, endpoint := range endpoints {
+		asking.Go(func() {
+			within, cancel := context.WithTimeout(ctx, statusTimeout)
+			defer cancel()
+			answers[i], errs[i] = s.status(within, endpoint)
+		})
+	}
+	asking.Wait()
+	return answers, errs
 }
 
 // status requests the status of one member, and fails at once if it cannot be reached.

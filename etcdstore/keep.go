@@ -9,41 +9,32 @@ import (
 	"go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 // Keep implements store.Store. It reads each claim from etcd, and does not rely on the watches: a watch may lag behind
 // while the session is renewed, and must not extend a claim that was broken. It writes only claims that have changed.
 func (s *Store) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
-	limit, err := s.frame.CheckAll(ctx, cs)
-	if err != nil || len(cs) == 0 {
-		return nil, err
+	return s.sessions.Keep(ctx, cs, frame.Keeping{Renew: true, Confirm: s.keep, Report: s.report})
+}
+
+// report sets the status of a claim. The mutex is locked.
+func (s *Store) report(kept *store.Claim, status *store.Status) {
+	switch c := s.known(kept); {
+	case c == nil: // it is Gone, if its queue could be judged
+	case c.unknown != nil:
+		status.Err = c.unknown
+	default:
+		*status = c.Session.Status(c.state, c.Ticket, -1)
 	}
-	call := s.frame.Call(ctx, limit)
-	defer call.End()
-	renewal := s.sessions.Renew()
-	statuses := make([]store.Status, len(cs))
-	err = s.keep(call.Context, cs, statuses)
-	if err == nil {
-		err = renewal.Await(call.Context)
+}
+
+// known returns the claim if it has a key, as far as is known, or nil. The mutex is locked.
+func (s *Store) known(c *store.Claim) *claim {
+	if known := s.claims[c.ID]; known != nil && known.Name == c.Name {
+		return known
 	}
-	if err != nil {
-		return nil, call.Outcome(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range cs {
-		switch c := s.claims[cs[i].ID]; {
-		case c == nil || c.Name != cs[i].Name: // it is Gone, if its queue could be judged
-		case c.unknown != nil:
-			statuses[i].Err = c.unknown
-		default:
-			statuses[i] = c.Session.Status(c.state, c.Ticket, -1)
-		}
-		if err := statuses[i].Err; err != nil {
-			statuses[i] = store.Status{Err: s.frame.Fault(ctx, err)}
-		}
-	}
-	return statuses, nil
+	return nil
 }
 
 // keep writes the claims that have changed, and inspects all of them. For a claim that is unknown here, it notes in
@@ -54,8 +45,8 @@ func (s *Store) keep(ctx context.Context, cs []store.Claim, statuses []store.Sta
 	var updates []update
 	s.mu.Lock()
 	for i := range cs {
-		c := s.claims[cs[i].ID]
-		if c == nil || c.Name != cs[i].Name {
+		c := s.known(&cs[i])
+		if c == nil {
 			unknown = append(unknown, i)
 			continue
 		}

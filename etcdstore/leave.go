@@ -60,7 +60,7 @@ func (s *Store) leaving(left *store.Claim) (p position, leases []clientv3.LeaseI
 	if p, own = s.deletes.Pending(left.ID); own && p.Name == left.Name {
 		return p, nil, true
 	}
-	if c := s.claims[left.ID]; c != nil && c.Name == left.Name {
+	if c := s.known(left); c != nil {
 		s.remove(c)
 		return c.Position, nil, true
 	}

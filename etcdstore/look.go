@@ -19,28 +19,13 @@ type blocker struct {
 	mod    int64
 }
 
-// evaluate returns the state of a claim that comes after these entries, and what it waits for:
-//   - one that wants everything, for the one before it;
-//   - a reader, for the last ahead that readers can't hold beside;
-//   - any other, for anything in the queue.
+// evaluate returns the state of a claim that comes after these entries, and what it waits for (see grant.Blocker).
 func evaluate(ahead []entry, ask store.Demand) (store.State, blocker) {
-	var prefix grant.Prefix
-	fits := true
-	for i := range ahead {
-		fits = fits && prefix.Admit(ahead[i].ask())
+	state, by := grant.Blocker(len(ahead), func(i int) store.Demand { return ahead[i].ask() }, ask)
+	if by < 0 {
+		return state, blocker{}
 	}
-	if fits && prefix.Admit(ask) {
-		return store.Held, blocker{}
-	}
-	if ask.Units == ask.Limit {
-		return store.Waiting, ahead[len(ahead)-1].blocker()
-	}
-	for _, e := range slices.Backward(ahead) {
-		if ask.Kind == store.Lock && (e.Units == e.Limit || grant.Mismatch(e.ask(), ask, false)) {
-			return store.Waiting, e.blocker()
-		}
-	}
-	return store.Waiting, blocker{}
+	return state, ahead[by].blocker()
 }
 
 func (e *entry) blocker() blocker { return newBlocker(e.kv) }

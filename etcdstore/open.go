@@ -284,11 +284,8 @@ var errNoHost = errors.New("an etcd store has one host or more, as in etcd://h1:
 
 // parse reads a URL.
 func parse(at store.Location) (config clientv3.Config, set settings, err error) {
-	allowed := []string{"password-file"}
-	if at.Scheme == "etcds" {
-		allowed = append(allowed, tlsurl.Parameters...)
-	}
-	if err := at.Allow(allowed...); err != nil {
+	over, err := tlsurl.Parse(at, "etcds", "password-file")
+	if err != nil {
 		return config, set, err
 	}
 	if at.Path != "" && at.Path != "/" {
@@ -298,33 +295,15 @@ func parse(at store.Location) (config clientv3.Config, set settings, err error) 
 		return config, set, errNoHost
 	}
 	config.Endpoints = endpoint.WithPorts(at.Hosts, "2379")
-	if config.Username, config.Password, set.credentials, err = parseLogin(at); err != nil {
-		return config, set, err
-	}
+	useTLS(&config, over)
 	set.prefix, set.ttl = at.Prefix, at.TTL
-	if at.Scheme == "etcds" {
-		var over *tls.Config
-		over, err = tlsurl.Config(at)
-		useTLS(&config, over)
-	}
-	return config, set, err
-}
-
-// parseLogin returns the user of a URL, and the password or what reads it.
-func parseLogin(at store.Location) (user, password string, get Credentials, err error) {
-	user = at.User.Username()
-	password, _ = at.User.Password()
-	file := at.Query.Get("password-file")
-	switch {
-	case at.Query.Has("password-file") && (user == "" || password != "" || file == ""):
-		err = errors.New("password-file names a file, and the URL has a user without a password, as in " +
-			"etcd://user@host?password-file=FILE")
-	case file != "":
-		get = endpoint.PasswordFile(file)
-	case at.User != nil && (user == "" || password == ""):
+	config.Username = at.User.Username()
+	config.Password, _ = at.User.Password()
+	set.credentials, err = endpoint.FileCredentials(at)
+	if err == nil && set.credentials == nil && at.User != nil && (config.Username == "" || config.Password == "") {
 		err = errors.New("user and password go together, as in etcd://user:password@host")
 	}
-	return user, password, get, err
+	return config, set, err
 }
 
 // useTLS makes a client use TLS, unless over is nil.

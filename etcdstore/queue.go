@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -129,23 +130,20 @@ func (s *Store) breakClaim(ctx context.Context, name string, ticket uint64) erro
 	return err
 }
 
-// namesPage is how many keys Names reads at a time.
-const namesPage = 500
-
 // Names implements store.Store. It reads keys in their order, and skips the rest of each queue that it has found.
 func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		start := s.keys.queues + escaped.Escape(prefix)
 		end := clientv3.GetPrefixRangeEnd(start)
 		for start != "" {
-			keys, err := s.keysFrom(ctx, start, end)
+			keys, err := s.readPage(ctx, start, end, clientv3.WithKeysOnly())
 			if err != nil {
 				yield("", err)
 				return
 			}
 			last := ""
-			for _, key := range keys {
-				name, ok := s.keys.name(key)
+			for _, kv := range keys {
+				name, ok := s.keys.name(string(kv.Key))
 				if !ok || name == last || !strings.HasPrefix(name, prefix) {
 					continue
 				}
@@ -153,8 +151,8 @@ func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 					return
 				}
 			}
-			if start = ""; len(keys) == namesPage {
-				if start = keys[len(keys)-1] + "\x00"; last != "" {
+			if start = ""; len(keys) == pageSize {
+				if start = string(keys[len(keys)-1].Key) + "\x00"; last != "" {
 					start = max(start, clientv3.GetPrefixRangeEnd(s.keys.queue(last)))
 				}
 			}
@@ -162,21 +160,22 @@ func (s *Store) Names(ctx context.Context, prefix string) iter.Seq2[string, erro
 	}
 }
 
-// keysFrom reads a page of keys.
-func (s *Store) keysFrom(ctx context.Context, start, end string) ([]string, error) {
+// pageSize is how many keys Names and Queues read at a time.
+const pageSize = 500
+
+// readPage reads a page of keys: the first pageSize of a range.
+func (s *Store) readPage(
+	ctx context.Context, start, end string, options ...clientv3.OpOption,
+) ([]*mvccpb.KeyValue, error) {
 	if err := s.frame.Alive(ctx); err != nil {
 		return nil, err
 	}
 	call := s.frame.Call(ctx, frame.AskTimeout)
 	defer call.End()
-	read, _, err := s.etcd.read(call.Context,
-		clientv3.OpGet(start, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(namesPage)))
+	options = append(options, clientv3.WithRange(end), clientv3.WithLimit(pageSize))
+	read, _, err := s.etcd.read(call.Context, clientv3.OpGet(start, options...))
 	if err != nil {
 		return nil, call.Outcome(err)
 	}
-	var keys []string
-	for _, kv := range read.kvs(0) {
-		keys = append(keys, string(kv.Key))
-	}
-	return keys, nil
+	return read.kvs(0), nil
 }

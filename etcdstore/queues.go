@@ -77,9 +77,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// queuesPage is how many claims Queues reads at a time.
-const queuesPage = 500
-
 // listedLeases is of how many sessions Queues reads how much time they have left.
 const listedLeases = 64
 
@@ -90,19 +87,19 @@ func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 		end := clientv3.GetPrefixRangeEnd(start)
 		left := timesLeft{most: listedLeases}
 		for start != "" {
-			page, err := s.claimsFrom(ctx, start, end)
+			page, err := s.readPage(ctx, start, end)
 			if err != nil {
 				yield(store.Queue{}, err)
 				return
 			}
-			full := len(page) == queuesPage
+			full := len(page) == pageSize
 			for start = ""; len(page) > 0; {
 				line, n := s.keys.firstLine(page)
 				name, ok := s.keys.name(line)
 				ok = ok && strings.HasPrefix(name, prefix) // otherwise it is another program's key
 				if full && n == len(page) {
 					// The page may end in the midst of this queue. One that fills a page is read by itself.
-					if start = line; n == queuesPage {
+					if start = line; n == pageSize {
 						start = clientv3.GetPrefixRangeEnd(line)
 						if ok && !store.YieldQueue(ctx, s, name, yield) {
 							return
@@ -129,21 +126,6 @@ func (k *keySpace) firstLine(kvs []*mvccpb.KeyValue) (line string, n int) {
 		n++
 	}
 	return line, n
-}
-
-// claimsFrom reads a page of claims.
-func (s *Store) claimsFrom(ctx context.Context, start, end string) ([]*mvccpb.KeyValue, error) {
-	if err := s.frame.Alive(ctx); err != nil {
-		return nil, err
-	}
-	call := s.frame.Call(ctx, frame.AskTimeout)
-	defer call.End()
-	read, _, err := s.etcd.read(call.Context,
-		clientv3.OpGet(start, clientv3.WithRange(end), clientv3.WithLimit(queuesPage)))
-	if err != nil {
-		return nil, call.Outcome(err)
-	}
-	return read.kvs(0), nil
 }
 
 // yieldQueue yields the queue of these claims.

@@ -14,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -115,10 +113,7 @@ func (s *Store) ensemble(ctx context.Context) (voters int) {
 	if err != nil {
 		return 0
 	}
-	data, err := call(ctx, c, func(conn *zk.Conn) ([]byte, error) {
-		data, _, err := conn.Get("/zookeeper/config")
-		return data, err
-	})
+	data, err := read(ctx, c, "/zookeeper/config")
 	if err != nil {
 		return 0
 	}
@@ -289,10 +284,7 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	if err != nil {
 		return f
 	}
-	children, err := call(ctx, c, func(conn *zk.Conn) ([]string, error) {
-		children, _, err := conn.Children(s.servers.tenant())
-		return children, err
-	})
+	children, err := s.servers.children(ctx, c, s.servers.tenant())
 	var foreign []string
 	for _, child := range children {
 		if !slices.Contains([]string{"id", "line", "session", "tenant", "number"}, child) {

@@ -10,9 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/holdfast-go/holdfast/internal/endpoint"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // Credentials returns a user and a password. An empty user leaves the one of the URL.
@@ -31,22 +28,6 @@ func WithLogin(user, password string) Option {
 
 // errNoCredentials is the error of a login without a password.
 var errNoCredentials = errors.New("no user and password to log in with")
-
-// parseLogin reads the user of a URL, and the password or the file that has it.
-func (s *settings) parseLogin(at store.Location) error {
-	s.user = at.User.Username()
-	s.password, _ = at.User.Password()
-	if !at.Query.Has("password-file") {
-		return nil
-	}
-	file := at.Query.Get("password-file")
-	if s.user == "" || s.password != "" || file == "" {
-		return errors.New("password-file names a file, and the URL has a user without a password, as in " +
-			"zk://user@host?password-file=FILE")
-	}
-	s.credentials = endpoint.PasswordFile(file)
-	return nil
-}
 
 // hasUser reports whether clients log in.
 func (s *settings) hasUser() bool { return s.user != "" || s.credentials != nil }

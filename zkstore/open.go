@@ -232,17 +232,11 @@ func (s *Store) begin(ctx context.Context) error {
 // identify returns the identity that the servers keep for a prefix, and writes a new one if there is none.
 func (s *Store) identify(ctx context.Context, c *client) (string, error) {
 	path := s.servers.tenant() + "/id"
-	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.Create(path, []byte(sessionqueue.Format+rand.Text()), 0, s.servers.acl())
-		return err
-	})
-	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-		return "", pathError(path, err)
+	err := create(ctx, c, path, []byte(sessionqueue.Format+rand.Text()), 0, s.servers.acl())
+	if err != nil {
+		return "", err
 	}
-	data, err := call(ctx, c, func(conn *zk.Conn) ([]byte, error) {
-		data, _, err := conn.Get(path)
-		return data, err
-	})
+	data, err := read(ctx, c, path)
 	if err != nil {
 		return "", pathError(path, err)
 	}
@@ -268,18 +262,16 @@ func open(ctx context.Context, at store.Location) (store.Store, error) {
 
 // parse reads a URL.
 func parse(at store.Location) (*settings, error) {
-	allowed := []string{"layout", "password-file", "tick"}
-	if at.Scheme == "zks" {
-		allowed = append(allowed, tlsurl.Parameters...)
-	}
-	if err := at.Allow(allowed...); err != nil {
+	over, err := tlsurl.Parse(at, "zks", "layout", "password-file", "tick")
+	if err != nil {
 		return nil, err
 	}
 	set := &settings{
-		servers: endpoint.WithPorts(at.Hosts, "2181"), chroot: at.Path, prefix: at.Prefix, ttl: at.TTL,
-		layoutName: at.Query.Get("layout"),
+		servers: endpoint.WithPorts(at.Hosts, "2181"), chroot: at.Path, prefix: at.Prefix, ttl: at.TTL, tls: over,
+		layoutName: at.Query.Get("layout"), user: at.User.Username(),
 	}
-	if err := set.parseLogin(at); err != nil {
+	set.password, _ = at.User.Password()
+	if set.credentials, err = endpoint.FileCredentials(at); err != nil {
 		return nil, err
 	}
 	if at.Query.Has("tick") {
@@ -289,9 +281,5 @@ func parse(at store.Location) (*settings, error) {
 		}
 		set.tick = tick
 	}
-	var err error
-	if at.Scheme == "zks" {
-		set.tls, err = tlsurl.Config(at)
-	}
-	return set, err
+	return set, nil
 }

@@ -113,11 +113,10 @@ func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
 // makeNumber makes the node that is written for the number of the transaction, if it was removed. It returns ErrAgain
 // if that succeeds.
 func (z *servers) makeNumber(ctx context.Context, c *client, number string) error {
-	err := create(ctx, c, number, nil, 0, z.acl())
-	if err == nil || errors.Is(err, zk.ErrNodeExists) {
-		return sessionqueue.ErrAgain
+	if err := create(ctx, c, number, nil, 0, z.acl()); err != nil {
+		return err
 	}
-	return pathError(number, err)
+	return sessionqueue.ErrAgain
 }
 
 // Queue implements sessionqueue.Server.

@@ -55,14 +55,13 @@ func (z *servers) start(ctx context.Context, c *client) (ttl time.Duration, err 
 		if err == nil && !there {
 			err = create(ctx, c, node.path, nil, 0, node.acl)
 		}
-		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		if err != nil {
 			return 0, pathError(node.path, err)
 		}
 	}
 	c.path = fmt.Sprintf("%s/%016x", z.sessions(), uint64(c.conn.SessionID())) //nolint:gosec // for a name
-	err = create(ctx, c, c.path, []byte(z.description), zk.FlagEphemeral, z.acl())
-	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // it is there if the response was lost
-		return 0, pathError(c.path, err)
+	if err := create(ctx, c, c.path, []byte(z.description), zk.FlagEphemeral, z.acl()); err != nil {
+		return 0, err
 	}
 	return ttl, z.checkVersion(ctx, c)
 }
@@ -75,10 +74,23 @@ func exists(ctx context.Context, c *client, path string) (bool, error) {
 	})
 }
 
+// create makes a node. One that is there already stays as it is: the response to its creation may have been lost.
 func create(ctx context.Context, c *client, path string, data []byte, flags int32, acl []zk.ACL) error {
-	return request(ctx, c, func(conn *zk.Conn) error {
+	err := request(ctx, c, func(conn *zk.Conn) error {
 		_, err := conn.Create(path, data, flags, acl)
 		return err
+	})
+	if errors.Is(err, zk.ErrNodeExists) {
+		return nil
+	}
+	return pathError(path, err)
+}
+
+// read returns the data of a node.
+func read(ctx context.Context, c *client, path string) ([]byte, error) {
+	return call(ctx, c, func(conn *zk.Conn) ([]byte, error) {
+		data, _, err := conn.Get(path)
+		return data, err
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // WithPort returns the address of a host: with this port, if it has none.
@@ -37,6 +39,20 @@ func PasswordFile(path string) func(context.Context) (user, password string, err
 		}
 		return "", strings.TrimRight(string(text), "\r\n"), err
 	}
+}
+
+// FileCredentials returns PasswordFile of a URL's parameter password-file, for the user of the URL. It returns nil if
+// there is no such parameter.
+func FileCredentials(at store.Location) (func(context.Context) (user, password string, err error), error) {
+	if !at.Query.Has("password-file") {
+		return nil, nil //nolint:nilnil // there need not be any
+	}
+	file := at.Query.Get("password-file")
+	if password, _ := at.User.Password(); at.User.Username() == "" || password != "" || file == "" {
+		return nil, fmt.Errorf("password-file names a file, and the URL has a user without a password, as in "+
+			"%s://user@host?password-file=FILE", at.Scheme)
+	}
+	return PasswordFile(file), nil
 }
 
 // Process returns the host and the ID of this process, for operators.

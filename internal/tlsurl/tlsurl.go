@@ -15,6 +15,18 @@ import (
 // Parameters are the names of the parameters that Config reads.
 var Parameters = []string{"ca", "cert", "key", "server-name", "insecure-skip-verify"}
 
+// Parse checks that a URL has no parameters but these and, if its scheme is the secure one, Parameters. It returns the
+// configuration then, and nil for another scheme.
+func Parse(at store.Location, secure string, allowed ...string) (*tls.Config, error) {
+	if at.Scheme != secure {
+		return nil, at.Allow(allowed...)
+	}
+	if err := at.Allow(append(allowed, Parameters...)...); err != nil {
+		return nil, err
+	}
+	return Config(at)
+}
+
 // Config returns the configuration of a URL's parameters. ServerName is empty if the URL does not set it. Errors do not
 // contain file names: by mistake the name may be the key itself.
 func Config(at store.Location) (*tls.Config, error) {

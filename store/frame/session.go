@@ -171,6 +171,51 @@ func (s *Sessions[H]) EndLost(lost *Session[H], ended <-chan struct{}) {
 	})
 }
 
+// A Keeping is what [Sessions.Keep] needs from a store.
+type Keeping struct {
+	// Renew means that Confirm does not extend the session, so that it is renewed at the same time.
+	Renew bool
+
+	// Confirm verifies the claims at the server, so that Report knows them as they were after the call began. It may
+	// set the Err of a claim whose status cannot be determined.
+	Confirm func(ctx context.Context, cs []store.Claim, statuses []store.Status) error
+
+	// Report sets the status of a claim, or its Err. It is called with Mutex locked, after the session was extended. A
+	// status that it leaves as it is means that the claim is gone.
+	Report func(c *store.Claim, status *store.Status)
+}
+
+// Keep is the Keep of store.Store for a store with sessions.
+func (s *Sessions[H]) Keep(ctx context.Context, cs []store.Claim, k Keeping) ([]store.Status, error) {
+	limit, err := s.frame.CheckAll(ctx, cs)
+	if err != nil || len(cs) == 0 {
+		return nil, err
+	}
+	call := s.frame.Call(ctx, limit)
+	defer call.End()
+	var renewal *Round
+	if k.Renew {
+		renewal = s.Renew()
+	}
+	statuses := make([]store.Status, len(cs))
+	err = k.Confirm(call.Context, cs, statuses)
+	if err == nil && renewal != nil {
+		err = renewal.Await(call.Context)
+	}
+	if err != nil {
+		return nil, call.Outcome(err)
+	}
+	s.Mutex.Lock()
+	defer s.Mutex.Unlock()
+	for i := range cs {
+		k.Report(&cs[i], &statuses[i])
+		if err := statuses[i].Err; err != nil {
+			statuses[i] = store.Status{Err: s.frame.Fault(ctx, err)}
+		}
+	}
+	return statuses, nil
+}
+
 // open begins a session if there is none. It runs in one goroutine at a time.
 func (s *Sessions[H]) open() error {
 	switch {

@@ -31,6 +31,32 @@ func Held(queue iter.Seq[store.Demand]) int {
 	return held
 }
 
+// Blocker returns the state of a claim that comes after these claims of a queue, of which demand returns each. If it is
+// Waiting, by is the index of the claim that it waits for. It waits:
+//   - if it wants everything, for the last;
+//   - if it is a reader, for the last that readers can't hold beside;
+//   - otherwise for any change of the queue: by is -1.
+func Blocker(ahead int, demand func(i int) store.Demand, next store.Demand) (state store.State, by int) {
+	var p Prefix
+	fits := true
+	for i := range ahead {
+		fits = fits && p.Admit(demand(i))
+	}
+	if fits && p.Admit(next) {
+		return store.Held, -1
+	}
+	if next.Units == next.Limit {
+		return store.Waiting, ahead - 1
+	}
+	for by = ahead - 1; by >= 0; by-- {
+		d := demand(by)
+		if next.Kind == store.Lock && (d.Units == d.Limit || Mismatch(d, next, false)) {
+			break
+		}
+	}
+	return store.Waiting, by
+}
+
 // Mismatch reports whether newcomer may not join a queue whose first claim is head: the kinds differ or, unless
 // anyLimit is set, the limits. A claim of another kind that is in a queue nevertheless ends the prefix. It is never
 // skipped: otherwise it could hold at the same time as a later one.

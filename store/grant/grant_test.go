@@ -223,3 +223,26 @@ func ExampleHeld() {
 	fmt.Println(grant.Held(slices.Values(waiting)), "of", len(waiting), "are held")
 	// Output: 2 of 3 are held
 }
+
+func TestBlocker(t *testing.T) {
+	for _, c := range []struct {
+		about string
+		ahead []store.Demand
+		next  store.Demand
+		state store.State
+		by    int
+	}{
+		{"an empty queue", nil, writer, store.Held, -1},
+		{"a reader beside readers", []store.Demand{reader, reader}, reader, store.Held, -1},
+		{"a writer waits for the last", []store.Demand{writer, reader, reader}, writer, store.Waiting, 2},
+		{"a reader waits for the last writer", []store.Demand{writer, writer, reader}, reader, store.Waiting, 1},
+		{"a reader behind a semaphore", []store.Demand{sem(1, 5), reader}, reader, store.Waiting, 0},
+		{"all of a semaphore", []store.Demand{sem(1, 5), sem(1, 5)}, sem(5, 5), store.Waiting, 1},
+		{"a part of a semaphore waits for any change", []store.Demand{sem(5, 5)}, sem(1, 5), store.Waiting, -1},
+	} {
+		state, by := grant.Blocker(len(c.ahead), func(i int) store.Demand { return c.ahead[i] }, c.next)
+		if state != c.state || by != c.by {
+			t.Errorf("%s: %v, index %d; want %v, %d", c.about, state, by, c.state, c.by)
+		}
+	}
+}

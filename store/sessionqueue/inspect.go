@@ -22,39 +22,29 @@ func (s *Store[S]) queueNow(ctx context.Context, in S, name string) ([]Entry, er
 // exclusive reports whether the claim holds only if no claim is ahead of it.
 func (c *claim[S]) exclusive() bool { return c.demand.Units == c.demand.Limit }
 
-// evaluate returns the state of a claim that comes after these entries, and what it waits for:
-//   - one that wants everything, for the one or two before it;
-//   - a reader, for the last ahead that readers can't hold beside;
-//   - any other, for anything in the queue.
-//
-// noOthers reports that the claim holds once all nodes that it waits for are deleted.
+// evaluate returns the state of a claim that comes after these entries, and what it waits for (see grant.Blocker): one
+// that wants everything for the one or two before it. noOthers reports that the claim holds once all nodes that it
+// waits for are deleted.
 func (s *Store[S]) evaluate(
 	name string, ahead []Entry, ask store.Demand,
 ) (state store.State, waitsFor []Watch, noOthers bool) {
-	var prefix grant.Prefix
-	fits := true
-	for i := range ahead {
-		fits = fits && prefix.Admit(ahead[i].Demand)
-	}
-	if fits && prefix.Admit(ask) {
-		return store.Held, nil, false
-	}
-	if ask.Units == ask.Limit {
-		last := 1
-		if s.WatchTwo && len(ahead) > 1 {
-			last = 2
+	state, by := grant.Blocker(len(ahead), func(i int) store.Demand { return ahead[i].Demand }, ask)
+	switch {
+	case state == store.Held:
+		return state, nil, false
+	case ask.Units == ask.Limit:
+		first := by
+		if s.WatchTwo && by > 0 {
+			first--
 		}
-		for _, e := range ahead[len(ahead)-last:] {
+		for _, e := range ahead[first:] {
 			waitsFor = append(waitsFor, Watch{Key: e.Key})
 		}
-		return store.Waiting, waitsFor, len(ahead) == last && !s.Foreign && s.WatchOwn
+		return state, waitsFor, first == 0 && !s.Foreign && s.WatchOwn
+	case by >= 0:
+		return state, []Watch{{Key: ahead[by].Key, Data: true}}, false
 	}
-	for _, e := range slices.Backward(ahead) {
-		if ask.Kind == store.Lock && (e.Demand.Units == e.Demand.Limit || grant.Mismatch(e.Demand, ask, false)) {
-			return store.Waiting, []Watch{{Key: e.Key, Data: true}}, false
-		}
-	}
-	return store.Waiting, []Watch{{Key: s.Server.QueueKey(name)}}, false
+	return state, []Watch{{Key: s.Server.QueueKey(name)}}, false
 }
 
 // maxInspections bounds how often a queue is read again because a node that blocks a claim was deleted meanwhile.

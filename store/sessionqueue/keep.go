@@ -12,39 +12,18 @@ import (
 // Keep implements store.Store. One request verifies that the nodes of many claims exist, and writes their changed data.
 // It extends the session, or the session is renewed at the same time.
 func (s *Store[S]) Keep(ctx context.Context, cs []store.Claim) ([]store.Status, error) {
-	limit, err := s.Frame.CheckAll(ctx, cs)
-	if err != nil || len(cs) == 0 {
-		return nil, err
+	return s.Sessions.Keep(ctx, cs, frame.Keeping{Renew: s.RenewApart, Confirm: s.keep, Report: s.report})
+}
+
+// report sets the status of a claim. The mutex is locked.
+func (s *Store[S]) report(kept *store.Claim, status *store.Status) {
+	switch c := s.known(kept); {
+	case c == nil: // it is Gone, if its queue could be judged
+	case c.unknown != nil:
+		status.Err = c.unknown
+	default:
+		*status = c.Session.Status(c.state, c.Ticket, -1)
 	}
-	call := s.Frame.Call(ctx, limit)
-	defer call.End()
-	var renewal *frame.Round
-	if s.RenewApart {
-		renewal = s.Sessions.Renew()
-	}
-	statuses := make([]store.Status, len(cs))
-	err = s.keep(call.Context, cs, statuses)
-	if err == nil && renewal != nil {
-		err = renewal.Await(call.Context)
-	}
-	if err != nil {
-		return nil, call.Outcome(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range cs {
-		switch c := s.known(&cs[i]); {
-		case c == nil: // it is Gone, if its queue could be judged
-		case c.unknown != nil:
-			statuses[i].Err = c.unknown
-		default:
-			statuses[i] = c.Session.Status(c.state, c.Ticket, -1)
-		}
-		if err := statuses[i].Err; err != nil {
-			statuses[i] = store.Status{Err: s.Frame.Fault(ctx, err)}
-		}
-	}
-	return statuses, nil
 }
 
 // known returns the claim if it has a node, as far as is known, or nil. The mutex is locked.
