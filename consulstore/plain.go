@@ -170,7 +170,7 @@ func (p *plainMode) bidAgain(ctx context.Context, c *store.Claim, status *store.
 	return err
 }
 
-// confirm determines which of these bids still have their keys, as they were locked: another request of the same session
+// confirm determines which of these bids still have their keys, as they were locked: another request of this session
 // may have locked a key again after the lock was broken.
 func (p *plainMode) confirm(ctx context.Context, held []*bid) error {
 	for len(held) > 0 {

@@ -279,8 +279,9 @@ func (p *plainMode) wake(key string) {
 	}
 }
 
-// loseBids removes all bids of a session that was lost, except those that join: they try again under the next one. The
-// mutex is locked. If Consul may still have the session, it is ended only when its holders can't believe in it any more.
+// loseBids removes all bids of a session that was lost, except those that join: they try again under the next one. If
+// Consul may still have the session, it is ended only when its holders can't believe in it any more. The mutex is
+// locked.
 func (p *plainMode) loseBids(lost *frame.Session[*session]) {
 	clear(p.owners)
 	p.deletes.Forget()

@@ -238,7 +238,8 @@ func TestDeadlineIsSoon(t *testing.T) {
 	}
 }
 
-// TestDeadlineWithoutInterruption: a caller whose deadline is near returns at it by itself, also if nothing interrupts it.
+// TestDeadlineWithoutInterruption: a caller whose deadline is near returns at it by itself, also if nothing interrupts
+// it.
 func TestDeadlineWithoutInterruption(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()

@@ -37,8 +37,8 @@ func lateResponse(t *trial, hold func(Link) (release func()), keep bool) {
 	p.checkUntil()
 }
 
-// checkUntil compares the last Until with when its request was sent. Between that reading of the clock and the store's own,
-// the machine may be stalled for a moment.
+// checkUntil compares the last Until with when its request was sent. Between that reading of the clock and the store's
+// own, the machine may be stalled for a moment.
 func (p *contender) checkUntil() {
 	most := p.claim.TTL + p.t.stall
 	if p.t.able.SessionTTL > 0 {
