@@ -39,21 +39,10 @@ func (f *Frame) HideLatest(secret string) {
 	defer s.mu.Unlock()
 	s.latest = append(slices.DeleteFunc(s.latest, func(old string) bool { return old == secret }), secret)
 	if len(s.latest) > maxLatest {
-		s.unhide(s.latest[0])
+		s.sorted = slices.DeleteFunc(s.sorted, func(hidden string) bool { return hidden == s.latest[0] })
 		s.latest = s.latest[1:]
 	}
 	s.hide(secret)
-}
-
-// Unhide no longer masks a password, because it is not in use any more.
-func (f *Frame) Unhide(secret string) {
-	f.secrets.mu.Lock()
-	defer f.secrets.mu.Unlock()
-	f.secrets.unhide(secret)
-}
-
-func (s *secrets) unhide(secret string) {
-	s.sorted = slices.DeleteFunc(s.sorted, func(hidden string) bool { return hidden == secret })
 }
 
 // Mask returns err if its text contains no hidden password. Otherwise it returns an error with the masked text.
