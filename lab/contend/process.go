@@ -1,7 +1,6 @@
 package contend
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -164,8 +164,8 @@ func (p *Process) failed(err error) error {
 
 // lastWords keeps the end of what a process writes to stderr.
 type lastWords struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu   sync.Mutex
+	kept []byte
 }
 
 const maxLastWords = 4 << 10
@@ -174,18 +174,18 @@ const maxLastWords = 4 << 10
 func (l *lastWords) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, err := l.Buffer.Write(p)
-	if over := l.Len() - maxLastWords; over > 0 {
-		l.Next(over)
+	l.kept = append(l.kept, p...)
+	if over := len(l.kept) - maxLastWords; over > 0 {
+		l.kept = slices.Delete(l.kept, 0, over)
 	}
-	return n, err
+	return len(p), nil
 }
 
 // String returns what is kept.
 func (l *lastWords) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Buffer.String()
+	return string(l.kept)
 }
 
 // An order is the first line that a process reads. It is sent through a pipe rather than as an argument, where every
