@@ -76,6 +76,14 @@ func atShell(t *testing.T) (*desk, *console) {
 	return d, c
 }
 
+// typesPiped types a command whose output goes to cat, and waits until cat runs: an interactive shell ignores Ctrl-Z,
+// and so does a part of a pipe that it has just forked.
+func (c *console) typesPiped(command string) {
+	c.desk.Helper()
+	c.types(command + " | (: > piped; exec cat)\n")
+	c.desk.appears("piped")
+}
+
 // stopsJob presses Ctrl-Z, until the shell says that it did, and is back.
 func (c *console) stopsJob() {
 	c.desk.Helper()
@@ -349,9 +357,9 @@ func (c *console) losesLock(lost func(d *desk)) {
 // TestCtrlZTooLongInPipe is the same for a command in a pipe that has got the terminal.
 func TestCtrlZTooLongInPipe(t *testing.T) {
 	d, sh := atShell(t)
-	sh.types("{ holdfast run --ttl 2s --kill-after 100ms " +
+	sh.typesPiped("{ holdfast run --ttl 2s --kill-after 100ms " +
 		`x -- sh -c 'trap "" TERM; read line < /dev/tty; while :; do echo >> log; done'; ` +
-		"echo $? > code; } | cat\n")
+		"echo $? > code; }")
 	sh.types("one\n")
 	sh.losesLock(func(d *desk) { d.start("run", "x", "--", "true").exits(0) })
 	d.contains("code", "79\n")
@@ -360,7 +368,7 @@ func TestCtrlZTooLongInPipe(t *testing.T) {
 // TestCtrlZInPipe stops a job of which the command is one part, and which another part may need the terminal.
 func TestCtrlZInPipe(t *testing.T) {
 	d, c := atShell(t)
-	c.types("holdfast run x -- sh -c '" + calmly + "' | cat\n")
+	c.typesPiped("holdfast run x -- sh -c '" + calmly + "'")
 	d.beat()
 	c.stopsJob()
 	stood := d.beat()
@@ -446,7 +454,11 @@ func TestReadsTerminal(t *testing.T) {
 			if strings.Contains(shape, `\"%s\"`) {
 				script = strings.ReplaceAll(script, "$", `\\\$`)
 			}
-			c.types(fmt.Sprintf(shape, script) + "\n")
+			if line, isPiped := strings.CutSuffix(fmt.Sprintf(shape, script), " | cat"); isPiped {
+				c.typesPiped(line)
+			} else {
+				c.types(line + "\n")
+			}
 			d.appears("running")
 			c.stopsJob()
 			c.types("fg\n")
