@@ -179,15 +179,23 @@ func TestConsulAgent(t *testing.T) {
 func TestConsulDeposedLeader(t *testing.T) {
 	t.Parallel()
 	c := ConsulCluster(t, 3, Cuttable(), OwnTimeouts())
+	for range 5 { // it leads in its own eyes for 2.5 s: on a busy machine that may be over before it is asked
+		if deposedLeads(t, c) {
+			return
+		}
+	}
+	t.Error("no leader renewed a session after it was deposed")
+}
+
+// deposedLeads deposes the leader, and reports whether it renewed a session afterwards.
+func deposedLeads(t *testing.T, c *ConsulServers) bool {
 	var session struct{ ID string }
 	check(t, leaderOfConsul(t, c).Call(t.Context(), http.MethodPut, "/v1/session/create", nil, &session))
 	deposed, elected, hear, err := c.Depose(t.Context())
 	check(t, err)
 	defer hear()
-	check(t, deposed.Call(t.Context(), http.MethodPut, "/v1/session/renew/"+session.ID, nil, nil))
-	if _, leads, err := deposed.raftStatus(t.Context()); !leads {
-		t.Errorf("it knows that it leads no more: %v", err)
-	}
+	renewed := deposed.Call(t.Context(), http.MethodPut, "/v1/session/renew/"+session.ID, nil, nil)
+	_, leads, err := deposed.raftStatus(t.Context())
 	check(t, elected.Call(t.Context(), http.MethodPut, "/v1/kv/key", 1, nil))
 	hear()
 	check(t, deposed.AwaitHealthy())
@@ -195,6 +203,8 @@ func TestConsulDeposedLeader(t *testing.T) {
 	if got := dialConsul(t, deposed, nil).get(t, "key"); got != "1" {
 		t.Errorf("it has %s, want 1", got)
 	}
+	t.Logf("renewed: %v; it leads: %v, %v", renewed, leads, err)
+	return renewed == nil && leads
 }
 
 func TestConsulDeposeWithoutLinks(t *testing.T) {
