@@ -19,7 +19,7 @@ var (
 	handoverRate  = newMetric("handovers_per_s", "hand-overs/s", more, 0) // from one process to another
 	handoverP50   = newMetric("handover_p50_us", "hand-over p50 µs", less, 1)
 	handoverP99   = newMetric("handover_p99_us", "hand-over p99 µs", less, 1)
-	inUse         = newMetric("in_use_percent", "in use %", more, 1)                 // of the time somebody holds it
+	inUse         = newMetric("in_use_percent", "in use %", more, 1)                 // of the time that it is held
 	beforeP50     = newMetric("lock_unlock_p50_us_before", "before p50 µs", less, 1) // before a node was stopped
 	afterP50      = newMetric("lock_unlock_p50_us_after", "after p50 µs", less, 1)
 	afterP99      = newMetric("lock_unlock_p99_us_after", "after p99 µs", less, 1)

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,23 +11,28 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// TestRoundTrip measures a store that responds at once, slowly, and too late to be measured.
+// TestRoundTrip measures a store that responds at once, slowly, too late to be measured, and no longer.
 func TestRoundTrip(t *testing.T) {
 	for _, c := range []struct {
-		delay time.Duration
-		level store.Level
-		says  string
+		delay       time.Duration
+		silentAfter time.Duration // 0: never
+		level       store.Level
+		says        string
 	}{
-		{0, store.OK, "p99 0s of 50 calls"},
-		{slow / 2, store.OK, "p99 125ms of 50 calls"},
-		{slow + time.Millisecond, store.Warn, "p99 251ms of 39 calls"},
-		{callsWithin + time.Second, store.Fail, "call 1 of 50 failed"},
+		{0, 0, store.OK, "p99 0s of 50 calls"},
+		{slow / 2, 0, store.OK, "p99 125ms of 50 calls"},
+		{slow + time.Millisecond, 0, store.Warn, "p99 251ms of 39 calls"},
+		{callsWithin + time.Second, 0, store.Fail, "call 1 of 50 failed"},
+		{slow / 2, 3 * time.Second, store.Fail, "call 25 of 50 failed"},
 	} {
-		t.Run(c.delay.String(), func(t *testing.T) {
+		t.Run(fmt.Sprint(c.delay, " ", c.silentAfter), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := memstore.New()
 				defer s.Close()
 				s.SetDelay(c.delay)
+				if c.silentAfter > 0 {
+					time.AfterFunc(c.silentAfter, func() { s.SetDelay(time.Hour) })
+				}
 				f := roundTrip(t.Context(), s)
 				if f.Level != c.level || !strings.Contains(f.Found, c.says) {
 					t.Errorf("%v: %s, want %v: %s", f.Level, f.Found, c.level, c.says)

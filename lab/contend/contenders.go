@@ -183,7 +183,7 @@ func (c *contenders) take(ctx context.Context) (lease *holdfast.Lease, h history
 // isThrough notes that a goroutine has got a lock that it asked for in this round, and says so if all have.
 func (c *contenders) isThrough(i int, round int64) {
 	c.through.Got(i, round, func(all int64) {
-		_ = c.say(Message{Through: all}) // if nobody hears it, the input has ended too
+		_ = c.say(Message{Through: all}) // if it is not read any more, the input has ended too
 	})
 }
 
