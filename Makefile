@@ -6,6 +6,9 @@ SHELL := /bin/sh
 # The steps of `test` come one after the other, also under `make -j`.
 .NOTPARALLEL:
 
+# Without paths in what is compiled, all clones share what is in the build cache.
+export GOFLAGS := $(strip $(shell go env GOFLAGS 2>/dev/null) -trimpath)
+
 # How long `go test` may take for one package.
 TEST_TIMEOUT ?= 20m
 # Whose tests run beside those that need no server, as in STORES="redis etcd"; without it, all. Servers of other stores

@@ -74,9 +74,10 @@ func (u *user) cronEnv() []string {
 	return []string{"HOME=" + u.home, "LOGNAME=newcomer", "SHELL=/bin/sh", "PATH=" + u.bin + ":/usr/bin:/bin"}
 }
 
-// goEnv returns the environment of the go command. It has the caches of this machine, and no flags.
+// goEnv returns the environment of the go command. It has the caches of this machine, and no flags but the one with
+// which `make test` has filled them.
 func (u *user) goEnv(more ...string) []string {
-	return slices.Concat(os.Environ(), []string{"GOBIN=" + u.bin, "GOFLAGS=", "GOWORK=off"}, more)
+	return slices.Concat(os.Environ(), []string{"GOBIN=" + u.bin, "GOFLAGS=-trimpath", "GOWORK=off"}, more)
 }
 
 // shell runs a line in the user's home, which must exit with this code, and returns what it prints.
