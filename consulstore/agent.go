@@ -38,12 +38,9 @@ func newAgent(set *settings, d *dialer, connections int) *agent {
 		MaxIdleConns:        connections, // those to an address that was left count too
 		IdleConnTimeout:     time.Minute,
 	}
+	// No redirect is followed: Consul's interface has none, and the token is for the agent alone.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &agent{settings: set, dialer: d, client: &http.Client{Transport: transport, CheckRedirect: stay}}
-}
-
-// stay follows no redirect: Consul's interface has none, and the token is for the agent alone.
-func stay(*http.Request, []*http.Request) error {
-	return http.ErrUseLastResponse
 }
 
 // A refusal is a response that is not a result.
@@ -59,10 +56,10 @@ func (r *refusal) Error() string {
 	return r.text
 }
 
-// isNotFound reports whether err is a refusal because something does not exist.
-func isNotFound(err error) bool {
+// isRefusal reports whether err is a refusal with this status code.
+func isRefusal(err error, code int) bool {
 	r, refused := errors.AsType[*refusal](err)
-	return refused && r.code == http.StatusNotFound
+	return refused && r.code == code
 }
 
 // mayHaveBeenDone reports whether a request that failed with err may have been carried out, or may still be.
@@ -103,8 +100,7 @@ func (a *agent) readToken(ctx context.Context) (*string, error) {
 // forgetToken discards a token that Consul has refused, so that it is read again. It reports false if err is not about
 // the token.
 func (a *agent) forgetToken(token *string, err error) bool {
-	refused, ok := errors.AsType[*refusal](err)
-	if !ok || refused.code != http.StatusForbidden {
+	if !isRefusal(err, http.StatusForbidden) {
 		return false
 	}
 	a.token.CompareAndSwap(token, nil)
@@ -171,9 +167,7 @@ func getOp(key string) op { return op{Verb: "get-or-empty", Key: key} }
 func deleteOp(key string) op { return op{Verb: "delete", Key: key} }
 
 // deleteAtOp deletes a key if it still has this modify index.
-func deleteAtOp(key string, index uint64) op {
-	return op{Verb: "delete-cas", Key: key, Index: index}
-}
+func deleteAtOp(key string, index uint64) op { return op{Verb: "delete-cas", Key: key, Index: index} }
 
 // treeOp reads all keys with a prefix.
 func treeOp(prefix string) op { return op{Verb: "get-tree", Key: prefix} }
@@ -253,7 +247,7 @@ const permissionDenied = "Permission denied"
 func (a *agent) list(ctx context.Context, key string, query url.Values, result any) (index uint64, err error) {
 	index, err = a.call(ctx, http.MethodGet, "/v1/kv/"+key, query, nil, result)
 	switch {
-	case index > 0 && isNotFound(err):
+	case index > 0 && isRefusal(err, http.StatusNotFound):
 		return index, nil
 	case err == nil && index == 0:
 		err = errors.New("the response to a query of keys has no index")
@@ -274,9 +268,7 @@ func (a *agent) block(
 	defer cancel()
 	_, left := a.dialer.here()
 	defer context.AfterFunc(left, cancel)()
-	query := url.Values{
-		"consistent": {""}, "index": {strconv.FormatUint(index, 10)}, "wait": {queryWait.String()},
-	}
+	query := url.Values{"consistent": {""}, "index": {strconv.FormatUint(index, 10)}, "wait": {queryWait.String()}}
 	if recurse {
 		query.Set("recurse", "")
 	}

@@ -34,9 +34,7 @@ func (c *consul) Grant(ctx context.Context, ttl time.Duration) (lease string, er
 
 // Move implements sessionqueue.Mover. A key is unlocked by one session and locked by another in one transaction, so
 // that no client sees it unlocked. It keeps its create index.
-func (c *consul) Move(
-	ctx context.Context, in *session, m sessionqueue.Move,
-) (version uint64, unsure bool, err error) {
+func (c *consul) Move(ctx context.Context, in *session, m sessionqueue.Move) (version uint64, unsure bool, err error) {
 	entries, err := c.txn(ctx,
 		checkIndexOp(in.key, m.Epoch),
 		checkIndexOp(m.Key, m.Version),

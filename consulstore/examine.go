@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -27,15 +28,12 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	return s.consul.examine(ctx)
 }
 
-// self is what of /v1/agent/self matters here.
-type self struct {
-	Config      struct{ Version, NodeName string }
-	DebugConfig struct{ SessionTTLMin string }
-}
-
 // examine returns the findings about the agent, the cluster and the token.
 func (c *consul) examine(ctx context.Context) []store.Finding {
-	var about self
+	var about struct { // what of /v1/agent/self matters here
+		Config      struct{ Version string }
+		DebugConfig struct{ SessionTTLMin string }
+	}
 	_, err := c.call(ctx, http.MethodGet, "/v1/agent/self", nil, nil, &about)
 	all := []store.Finding{c.token(ctx), c.majority(ctx)}
 	version := store.Finding{Check: "version", Found: "Consul " + about.Config.Version}
@@ -85,24 +83,23 @@ func (c *consul) majority(ctx context.Context) store.Finding {
 	if err == nil {
 		_, err = c.call(ctx, http.MethodGet, "/v1/status/peers", nil, nil, &peers)
 	}
-	switch n := len(peers); {
+	n := len(peers)
+	f.Found = fmt.Sprintf("%d servers, led by %s", n, leader)
+	switch {
 	case err != nil:
-		f.Level, f.Found = store.Warn, "which servers there are cannot be read: "+err.Error()
-		f.Why, f.Fix = "whether a majority is there is not known", "run doctor again"
+		f.Found = "which servers there are cannot be read: " + err.Error()
+		sessionserver.Warn(&f, "whether a majority is there is not known", "run doctor again")
 	case leader == "":
 		f.Level, f.Found = store.Fail, fmt.Sprintf("%d servers, and no leader", n)
 		f.Why = "without a leader no lock is granted or renewed"
 		f.Fix = "start the servers that are away: consul operator raft list-peers"
 	case n == 1:
-		f.Level, f.Found = store.Warn, "Consul has one server"
-		f.Why = "while it is away no lock is granted or renewed"
-		f.Fix = "run three servers or five in production"
+		f.Found = "Consul has one server"
+		sessionserver.Warn(&f, "while it is away no lock is granted or renewed",
+			"run three servers or five in production")
 	case n%2 == 0:
-		f.Level, f.Found = store.Warn, fmt.Sprintf("%d servers, led by %s", n, leader)
-		f.Why = "an even number of servers survives no more failures than one fewer"
-		f.Fix = "add a server or remove one"
-	default:
-		f.Found = fmt.Sprintf("%d servers, led by %s", n, leader)
+		sessionserver.Warn(&f, "an even number of servers survives no more failures than one fewer",
+			"add a server or remove one")
 	}
 	var health struct {
 		FailureTolerance int
@@ -119,10 +116,9 @@ func (c *consul) majority(ctx context.Context) store.Finding {
 			}
 		}
 		if len(ill) > 0 && f.Level < store.Fail {
-			f.Level = store.Warn
 			f.Found += ", and not healthy: " + strings.Join(ill, ", ")
-			f.Why = fmt.Sprintf("%d more may fail until no lock is granted", health.FailureTolerance)
-			f.Fix = "consul operator autopilot state"
+			sessionserver.Warn(&f, fmt.Sprintf("%d more may fail until no lock is granted", health.FailureTolerance),
+				"consul operator autopilot state")
 		}
 	}
 	return f
@@ -137,9 +133,9 @@ func (c *consul) space(ctx context.Context) store.Finding {
 	}
 	var entries []entry
 	if _, err := c.list(ctx, c.keys.queues, url.Values{"recurse": {""}, "stale": {""}}, &entries); err != nil {
-		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+err.Error()
-		f.Why, f.Fix = "holdfast ls needs that; locks do not",
-			"grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }"
+		f.Found = "the keys cannot be listed: " + err.Error()
+		sessionserver.Warn(&f, "holdfast ls needs that; locks do not",
+			"grant key_prefix \""+c.keys.queues+"\" { policy = \"write\" }")
 		return f
 	}
 	var permanent []string
@@ -150,11 +146,11 @@ func (c *consul) space(ctx context.Context) store.Finding {
 	}
 	f.Found = fmt.Sprintf("%d keys below %s, all of them held by a session", len(entries), c.keys.queues)
 	if len(permanent) > 0 {
-		f.Level = store.Warn
 		f.Found = fmt.Sprintf("%d keys below %s are held by no session, such as %s", len(permanent), c.keys.queues,
 			store.Quote(permanent[0]))
-		f.Why = "they were written by hand, or their session ended at this moment; such a key is not a claim, and stays"
-		f.Fix = "run doctor again; if it stays: consul kv delete KEY"
+		sessionserver.Warn(&f,
+			"they were written by hand, or their session ended at this moment; such a key is not a claim, and stays",
+			"run doctor again; if it stays: consul kv delete KEY")
 	}
 	return f
 }

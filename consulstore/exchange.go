@@ -90,19 +90,12 @@ func (x *exchange) finish(got *http.Response, err error) {
 	case refused:
 		x.err = &refusal{got.StatusCode, oneLine(string(text))}
 	default:
-		x.err = decode(text, x.result)
+		if err := json.Unmarshal(text, x.result); err != nil {
+			x.err = fmt.Errorf("the response is not one of Consul's: %w", err)
+		} else if t, ok := x.result.(*txnResult); ok {
+			x.err = t.failure() // if it was rolled back
+		}
 	}
-}
-
-// decode reads a response in JSON. If it is that of a transaction that was rolled back, the error is why.
-func decode(text []byte, result any) error {
-	if err := json.Unmarshal(text, result); err != nil {
-		return fmt.Errorf("the response is not one of Consul's: %w", err)
-	}
-	if t, ok := result.(*txnResult); ok {
-		return t.failure()
-	}
-	return nil
 }
 
 // longestText is how many bytes of Consul's words stand in an error.

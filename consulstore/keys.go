@@ -103,9 +103,7 @@ func decodeQueue(entries []entry) ([]sessionqueue.Entry, error) {
 
 // decodeNodes returns the claims of a queue in their order, and the contents of their nodes, of which those of the
 // session with the ID own are its own. If some can't be decoded, it returns the others with an error.
-func decodeNodes(
-	entries []entry, own string,
-) (claims []sessionqueue.Entry, nodes []sessionqueue.Node, err error) {
+func decodeNodes(entries []entry, own string) (claims []sessionqueue.Entry, nodes []sessionqueue.Node, err error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.CreateIndex, b.CreateIndex) })
 	for i := range entries {
 		claim, node, failed := decodeClaim(&entries[i])

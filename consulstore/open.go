@@ -13,16 +13,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/endpoint"
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-func init() {
-	store.Register("consul", open)
-	store.Register("consuls", open)
-}
+func init() { sessionserver.Register(parse, start, "consul", "consuls") }
 
 // DefaultNode is the node of the catalog that sessions belong to if none is set.
 const DefaultNode = "holdfast"
@@ -105,14 +103,6 @@ func start(ctx context.Context, set *settings) (*Store, error) {
 	return s, nil
 }
 
-// defaultPort returns Consul's port for HTTP, or for HTTPS with TLS.
-func (s *settings) defaultPort() string {
-	if s.tls != nil {
-		return "8501"
-	}
-	return "8500"
-}
-
 // check sets defaults, and returns an error if a setting is invalid.
 func (s *settings) check() error {
 	s.ttl, s.node = cmp.Or(s.ttl, DefaultTTL), cmp.Or(s.node, DefaultNode)
@@ -120,12 +110,16 @@ func (s *settings) check() error {
 	if s.credentials == nil {
 		WithToken(os.Getenv("CONSUL_HTTP_TOKEN"))(s)
 	}
+	port := "8500" // Consul's for HTTP
+	if s.tls != nil {
+		port = "8501" // and for HTTPS
+	}
 	s.network, s.addresses = "tcp", slices.Clone(s.addresses)
 	for i, address := range s.addresses {
 		if path, ok := strings.CutPrefix(address, "unix://"); ok {
 			s.network, s.addresses[i] = "unix", path
 		} else {
-			s.addresses[i] = endpoint.WithPort(address, s.defaultPort())
+			s.addresses[i] = endpoint.WithPort(address, port)
 		}
 	}
 	switch {
@@ -136,10 +130,7 @@ func (s *settings) check() error {
 	case s.ttl < time.Millisecond || s.ttl > MaxTTL || s.ttl%time.Millisecond != 0:
 		return fmt.Errorf("a session's ttl is whole milliseconds, up to %v, and not %v", MaxTTL, s.ttl)
 	}
-	if s.prefix != "" {
-		return store.CheckName(s.prefix)
-	}
-	return nil
+	return sessionserver.CheckPrefix(s.prefix)
 }
 
 // begin checks Consul, and begins the session and its renewal. If that fails, everything is closed.
@@ -187,19 +178,6 @@ func (c *consul) identify(ctx context.Context) (string, error) {
 		id += " plain" // a queue of that name is another lock
 	}
 	return id + "/" + c.prefix, nil
-}
-
-// open connects to the agent at a URL.
-func open(ctx context.Context, at store.Location) (store.Store, error) {
-	set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := start(ctx, set)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // parse reads a URL.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -84,7 +85,7 @@ func (m *queueMode) Watch(ctx context.Context, prefix string, changed func(name 
 	queries := newAgent(c.settings, c.dialer, 1)
 	defer queries.client.CloseIdleConnections()
 	var known map[string]state // nil: changes may have been lost
-	index, pause := uint64(0), leastPause
+	index, wait := uint64(0), leastPause
 	for life.Err() == nil {
 		found, next, err := queries.block(life, c.keys.queues+escape(prefix), true, index)
 		switch {
@@ -93,19 +94,16 @@ func (m *queueMode) Watch(ctx context.Context, prefix string, changed func(name 
 				return refused
 			}
 			known, next = nil, 0 // the next query does not block
-			pause = min(2*pause, mostPause)
+			wait = min(2*wait, mostPause)
 		default:
 			if next < index { // Consul's data was restored
 				known, next = nil, 0
 			}
 			known = reportChanges(known, c.keys.split(found, prefix), changed)
-			pause = watchPause + time.Duration(len(found))*watchPauseKey
+			wait = watchPause + time.Duration(len(found))*watchPauseKey
 		}
 		index = next
-		select {
-		case <-time.After(pause):
-		case <-life.Done():
-		}
+		pause.For(life, wait)
 	}
 	return c.frame.Alive(ctx)
 }

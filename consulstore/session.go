@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
@@ -72,7 +73,7 @@ func (c *consul) openOnce(ctx context.Context) (in *session, ttl time.Duration, 
 	}
 	in = &session{id: id, key: c.keys.sessions + id, proven: sent}
 	in.life, in.end = context.WithCancel(c.frame.Life())
-	in.watches = newWatches(c, in)
+	in.watches = &watches{consul: c, in: in, all: map[sessionqueue.Watch]*watch{}}
 	if err := c.Void(ctx, in); err != nil {
 		c.End(ctx, in)
 		return nil, 0, sent, err
@@ -156,17 +157,13 @@ func (c *consul) Renew(ctx context.Context, in *session) (stands bool, alive tim
 			return true, alive, nil
 		case errors.Is(err, sessionqueue.ErrOver):
 			return false, alive, nil
-		case ctx.Err() != nil:
-			return false, alive, err
-		case isFinal(err):
+		case ctx.Err() != nil || isFinal(err):
 			return false, alive, err
 		case time.Since(began) >= patience: // silent, or it has no leader
 			c.leave(at)
 			began = time.Now()
 		}
-		select {
-		case <-time.After(electionPause):
-		case <-ctx.Done():
+		if !pause.For(ctx, electionPause) {
 			return false, alive, err
 		}
 	}
@@ -203,7 +200,7 @@ func (c *consul) renewOnce(ctx context.Context, in *session) (alive time.Time, e
 	var sessions []struct{ ID string }
 	path := "/v1/session/renew/" + in.id
 	_, err = c.renewals.call(noteConnection(ctx, &renewed), http.MethodPut, path, nil, nil, &sessions)
-	if isNotFound(err) || err == nil && (read != renewed || len(sessions) == 0) {
+	if isRefusal(err, http.StatusNotFound) || err == nil && (read != renewed || len(sessions) == 0) {
 		err = errDoubt // the next read tells
 	}
 	return alive, err

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
@@ -52,20 +53,10 @@ func newStore(set *settings) *Store {
 
 // Abilities implements store.Store.
 func (c *consul) Abilities() store.Abilities {
-	able := store.Abilities{
-		Store:      c.frame.Name,
-		Identity:   c.identity,
-		Queue:      !c.plain,
-		Shared:     !c.plain,
-		Detach:     !c.plain,
-		MinTTL:     c.ttl,
-		MaxTTL:     MaxTTL,
-		SessionTTL: c.ttl,
-		// Consul ends a session when it was not renewed for twice its ttl, and a new leader counts from its election.
-		TakeoverTTLs: 4,
-		TakeoverPlus: 5 * time.Second,
-		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
-	}
+	able := sessionserver.Abilities(c.frame, c.identity, c.ttl, MaxTTL)
+	able.Queue, able.Shared, able.Detach = !c.plain, !c.plain, !c.plain
+	// Consul ends a session when it was not renewed for twice its ttl, and a new leader counts from its election.
+	able.TakeoverTTLs, able.TakeoverPlus = 4, 5*time.Second
 	if c.plain {
 		able.Alternative = "mode=queue, which is the default, has them"
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
@@ -90,11 +91,6 @@ func (w *watch) stateIn(found map[string]entry) state {
 // firedBy reports whether w fires in this state.
 func (w *watch) firedBy(now state) bool {
 	return now.keys == 0 || now != w.seen && (w.Data || isQueue(w.Key))
-}
-
-// newWatches returns the watches of a session, of which none is set yet.
-func newWatches(c *consul, in *session) *watches {
-	return &watches{consul: c, in: in, all: map[sessionqueue.Watch]*watch{}}
 }
 
 // Watch implements sessionqueue.Server.
@@ -219,7 +215,7 @@ const (
 // follow sends one blocking query after another until w fires or is removed. It reports whether it has fired, and the
 // state then. A change between two queries is found by the second, so that none is lost with a connection.
 func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) {
-	index, pause := w.seen.last, leastPause
+	index, wait := w.seen.last, leastPause
 	for life.Err() == nil && !w.unset.Load() {
 		entries, next, err := c.queries.block(life, w.Key, isQueue(w.Key), index)
 		if now = stateOf(entries); err == nil && w.firedBy(now) {
@@ -229,14 +225,10 @@ func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) 
 			next = 0 // the next query does not block
 		}
 		index = next
-		select {
-		case <-time.After(pause):
-		case <-life.Done():
-		}
+		pause.For(life, wait)
+		wait = min(2*wait, mostPause)
 		if err == nil {
-			pause = leastPause
-		} else {
-			pause = min(2*pause, mostPause)
+			wait = leastPause
 		}
 	}
 	return now, false
@@ -244,12 +236,7 @@ func (c *consul) follow(life context.Context, w *watch) (now state, fired bool) 
 
 // poll reads the watches without a blocking query every pollPause. It returns when there is none left.
 func (s *watches) poll() {
-	for {
-		select {
-		case <-time.After(pollPause):
-		case <-s.in.life.Done():
-			return
-		}
+	for pause.For(s.in.life, pollPause) {
 		s.mu.Lock()
 		var polled []*watch
 		for _, w := range s.all {

@@ -168,11 +168,8 @@ func code(err error) codes.Code {
 	}](err); ok {
 		return coded.Code()
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return codes.DeadlineExceeded
-	}
-	if errors.Is(err, context.Canceled) {
-		return codes.Canceled
+	if of := status.FromContextError(err).Code(); of != codes.Unknown {
+		return of
 	}
 	return status.Code(err)
 }

@@ -331,9 +331,7 @@ func (m *moving) landed(ses *session, e *entry) (status store.Status, err error)
 // grantLease grants a lease of a ttl, in whole seconds, rounded up. Its ID is chosen here, so that a repeated request
 // grants no second one.
 func (c *cluster) grantLease(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, error) {
-	r := &etcdserverpb.LeaseGrantRequest{
-		ID: 1 + rand.Int64N(math.MaxInt64-1), TTL: int64((ttl + time.Second - 1) / time.Second),
-	}
+	r := &etcdserverpb.LeaseGrantRequest{ID: 1 + rand.Int64N(math.MaxInt64-1), TTL: seconds(ttl)}
 	a := c.attempts(ctx)
 	for a.next() {
 		if _, a.err = c.leases.LeaseGrant(a.ctx, r); errors.Is(rpctypes.Error(a.err), rpctypes.ErrLeaseExist) {
@@ -346,7 +344,7 @@ func (c *cluster) grantLease(ctx context.Context, ttl time.Duration) (clientv3.L
 // lasts reports whether a lease is known to have d left, or more.
 func (c *cluster) lasts(ctx context.Context, id clientv3.LeaseID, d time.Duration) bool {
 	left, err := c.leases.LeaseTimeToLive(ctx, &etcdserverpb.LeaseTimeToLiveRequest{ID: int64(id)})
-	return err == nil && left.TTL >= int64((d+time.Second-1)/time.Second)
+	return err == nil && left.TTL >= seconds(d)
 }
 
 // revokeLease revokes a lease, and with it all keys under it.
@@ -423,15 +421,4 @@ func (s *Store) voidFor(ctx context.Context, id store.ID) error {
 		c.Unsure = false
 	}
 	return err
-}
-
-// bury makes a Detach or an Attach with this new ID return Gone from now on, for a ttl (rule 8 of package store). Only
-// this client can make such a call. The mutex is locked.
-func (s *Store) bury(id store.ID, ttl time.Duration) {
-	s.tombstones[id] = true
-	time.AfterFunc(ttl, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.tombstones, id)
-	})
 }

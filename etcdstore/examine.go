@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -25,13 +27,7 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	members := s.examineMembers(ctx)
 	return []store.Finding{
 		{Check: "permissions", Found: s.permissions()},
-		members.majority(), members.versions(), s.alarms(ctx, members),
-		{
-			Check: "clock",
-			Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
-				s.ttl),
-		},
-		s.space(ctx),
+		members.majority(), members.versions(), s.alarms(ctx, members), sessionserver.Clock(s.ttl), s.space(ctx),
 	}
 }
 
@@ -100,41 +96,35 @@ func (m *members) majority() store.Finding {
 		f.Found += "; there is no leader"
 		f.Why, f.Fix = "without a leader no lock is granted or renewed", "start the members that are away"
 	case there < need:
-		f.Level = store.Warn
-		f.Why = "fewer members can be reached from here than a majority; calls may fail when the leader changes"
-		f.Fix = "start the members that are away, or open the network to them"
+		sessionserver.Warn(&f,
+			"fewer members can be reached from here than a majority; calls may fail when the leader changes",
+			"start the members that are away, or open the network to them")
 	case there < m.total:
-		f.Level = store.Warn
-		f.Why = fmt.Sprintf("%d more may fail until no lock is granted", there-need)
-		f.Fix = "start the members that are away; etcdctl member list --write-out=table"
+		sessionserver.Warn(&f, fmt.Sprintf("%d more may fail until no lock is granted", there-need),
+			"start the members that are away; etcdctl member list --write-out=table")
 	case m.total == 1:
-		f.Level = store.Warn
 		f.Found = "etcd has one member"
-		f.Why = "while it is away no lock is granted or renewed"
-		f.Fix = "run three members or five in production"
+		sessionserver.Warn(&f, "while it is away no lock is granted or renewed",
+			"run three members or five in production")
 	case m.total%2 == 0:
-		f.Level = store.Warn
-		f.Why = "an even number of members survives no more failures than one fewer, and is slower"
-		f.Fix = "add a member or remove one"
+		sessionserver.Warn(&f, "an even number of members survives no more failures than one fewer, and is slower",
+			"add a member or remove one")
 	}
 	return f
 }
 
 // versions reports the versions of the members.
 func (m *members) versions() store.Finding {
-	seen := map[string]bool{}
 	var all []string
 	for _, status := range m.status {
-		if status != nil && !seen[status.Version] {
-			seen[status.Version] = true
+		if status != nil && !slices.Contains(all, status.Version) {
 			all = append(all, status.Version)
 		}
 	}
 	f := store.Finding{Check: "version", Found: "etcd " + strings.Join(all, ", ")}
 	if len(all) > 1 {
-		f.Level = store.Warn
-		f.Why = "members of different versions are meant for the time of an upgrade only"
-		f.Fix = "upgrade the members that are older"
+		sessionserver.Warn(&f, "members of different versions are meant for the time of an upgrade only",
+			"upgrade the members that are older")
 	}
 	return f
 }
@@ -167,10 +157,9 @@ func (s *Store) alarms(ctx context.Context, m *members) store.Finding {
 		f.Why = "with NOSPACE etcd refuses writes: no lock is granted; with CORRUPT its members disagree"
 		f.Fix = "etcdctl endpoint status; etcdctl compact REVISION; etcdctl defrag --cluster; etcdctl alarm disarm"
 	case quota > 0 && size > quota/10*8:
-		f.Level = store.Warn
 		f.Found += fmt.Sprintf(" of %d", quota>>20)
-		f.Why = "when the database is full etcd refuses writes: no lock is granted"
-		f.Fix = "etcdctl compact REVISION; etcdctl defrag --cluster; set --auto-compaction-retention"
+		sessionserver.Warn(&f, "when the database is full etcd refuses writes: no lock is granted",
+			"etcdctl compact REVISION; etcdctl defrag --cluster; set --auto-compaction-retention")
 	}
 	return f
 }
@@ -185,9 +174,9 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	read, _, err := s.etcd.read(within, clientv3.OpGet(own, clientv3.WithPrefix(), clientv3.WithLimit(most)))
 	if err != nil {
 		why, _ := explain(err)
-		f.Level, f.Found = store.Warn, "the keys cannot be listed: "+why.Error()
-		f.Why = "holdfast ls needs that; locks do not"
-		f.Fix = "etcdctl role grant-permission ROLE --prefix=true readwrite " + own
+		f.Found = "the keys cannot be listed: " + why.Error()
+		sessionserver.Warn(&f, "holdfast ls needs that; locks do not",
+			"etcdctl role grant-permission ROLE --prefix=true readwrite "+own)
 		return f
 	}
 	var foreign, permanent []string
@@ -203,16 +192,14 @@ func (s *Store) space(ctx context.Context) store.Finding {
 	f.Found = fmt.Sprintf("%d keys below %s, all of them known and under a lease", len(read.kvs(0)), own)
 	switch {
 	case len(permanent) > 0:
-		f.Level = store.Warn
 		f.Found = fmt.Sprintf("%d keys below %s have no lease, such as %s", len(permanent), own,
 			store.Quote(permanent[0]))
-		f.Why = "they were written by hand, and never expire: such a claim blocks its name for ever"
-		f.Fix = "etcdctl del KEY"
+		sessionserver.Warn(&f, "they were written by hand, and never expire: such a claim blocks its name for ever",
+			"etcdctl del KEY")
 	case len(foreign) > 0:
-		f.Level = store.Warn
 		f.Found = fmt.Sprintf("%d keys below %s are not Holdfast's, such as %s", len(foreign), own,
 			store.Quote(foreign[0]))
-		f.Why, f.Fix = "another program writes where locks are kept", "give it another prefix"
+		sessionserver.Warn(&f, "another program writes where locks are kept", "give it another prefix")
 	}
 	return f
 }

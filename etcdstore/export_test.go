@@ -15,8 +15,8 @@ import (
 // connections.
 func OpenThrough(ctx context.Context, endpoints, ways []string, prefix string, ttl time.Duration,
 	options ...grpc.DialOption) (*Store, error) {
-	return connect(ctx, endpoints, clientv3.Config{Endpoints: ways, DialOptions: options},
-		settings{prefix: prefix, ttl: ttl})
+	config := clientv3.Config{Endpoints: ways, DialOptions: options}
+	return connect(ctx, endpoints, settings{prefix: prefix, ttl: ttl, config: config})
 }
 
 // LineKey is the beginning of the keys of a name's queue, for a store without prefix.

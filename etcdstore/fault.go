@@ -30,17 +30,11 @@ var refusals = []refusal{
 	{rpctypes.ErrLeaderChanged, false, "it has just got another leader"},
 	{rpctypes.ErrTimeout, false, "it did not come to a decision in time; it may have no leader"},
 	{rpctypes.ErrTimeoutDueToLeaderFail, false, "it did not come to a decision in time, because it lost its leader"},
-	{
-		rpctypes.ErrTimeoutDueToConnectionLost,
-		false,
-		"it did not come to a decision in time, because its members cannot reach each other",
-	},
+	{rpctypes.ErrTimeoutDueToConnectionLost, false,
+		"it did not come to a decision in time, because its members cannot reach each other"},
 	{rpctypes.ErrTooManyRequests, false, "it is overloaded"},
-	{
-		rpctypes.ErrGRPCNotSupportedForLearner,
-		true,
-		"it is a learner, which takes no part in decisions; name the other members",
-	},
+	{rpctypes.ErrGRPCNotSupportedForLearner, true,
+		"it is a learner, which takes no part in decisions; name the other members"},
 }
 
 var errCut = errors.New("it cannot be reached: the connection ended")

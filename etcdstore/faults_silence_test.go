@@ -45,8 +45,7 @@ func TestCutOff(t *testing.T) {
 	cluster := newCluster(t)
 	clusterOf(cluster, cluster.Client(t)).TestCutOff(t, map[string]func(testkit.Ways) func(){
 		"responses are late, then all is lost": func(w testkit.Ways) func() {
-			return lateThenLost(w, lastingTTL,
-				func() {})
+			return lateThenLost(w, lastingTTL, func() {})
 		},
 	})
 	t.Run("counting from the response is seen", func(t *testing.T) {

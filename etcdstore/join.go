@@ -332,9 +332,12 @@ func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state stor
 	ahead, err := decodeLine(kvs)
 	if err == nil {
 		err = mismatch(ahead, j.Claim)
-		// Only the claim before was read, which may itself be about to be withdrawn.
+		// Only the claim before was read, which may itself be about to be withdrawn. The head of the queue decides.
 		if err != nil && j.Units == j.Limit {
-			err = j.compareWithHead(ctx)
+			var head []entry
+			if head, _, err = j.store.readEntries(ctx, j.store.keys.readHead(j.Name)); err == nil {
+				err = mismatch(head, j.Claim)
+			}
 		}
 	}
 	if err != nil {
@@ -342,13 +345,4 @@ func (j *joining) judge(ctx context.Context, kvs []*mvccpb.KeyValue) (state stor
 	}
 	state, b = evaluate(ahead, j.Demand)
 	return state, b, nil
-}
-
-// compareWithHead returns ErrMismatch if the claim does not match the head of its queue.
-func (j *joining) compareWithHead(ctx context.Context) error {
-	head, _, err := j.store.readEntries(ctx, j.store.keys.readHead(j.Name))
-	if err != nil {
-		return err
-	}
-	return mismatch(head, j.Claim)
 }

@@ -61,12 +61,9 @@ func (k *keySpace) claim(name string, of *lease, slot int) string {
 
 // name returns the name in whose queue this key is. It reports false if it is not the key of a claim.
 func (k *keySpace) name(key string) (string, bool) {
-	rest, ok := strings.CutPrefix(key, k.queues)
-	if !ok {
-		return "", false
-	}
-	name, _, ok := strings.Cut(rest, "/")
-	if !ok || name == "" {
+	rest, ours := strings.CutPrefix(key, k.queues)
+	name, _, ofClaim := strings.Cut(rest, "/")
+	if !ours || !ofClaim || name == "" {
 		return "", false
 	}
 	return percent.Unescape(name)

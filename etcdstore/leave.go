@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"context"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/client/v3"
 
@@ -50,12 +51,19 @@ func (s *Store) Leave(ctx context.Context, c store.Claim) error {
 
 // leaving removes a claim, and returns what to delete: the zero position if this client knows of no such claim. own
 // reports whether it is a claim of this client. Otherwise it may be one that a Detach or Attach in flight makes, with
-// these leases.
+// these leases. A claim that never was in a queue gets a tombstone for its ttl: a Detach or an Attach that would give a
+// claim that ID returns Gone from now on, and only this client can make such a call (rule 8 of package store).
 func (s *Store) leaving(left *store.Claim) (p position, leases []clientv3.LeaseID, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left.Ticket == 0 {
-		s.bury(left.ID, left.TTL)
+		id := left.ID
+		s.tombstones[id] = true
+		time.AfterFunc(left.TTL, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.tombstones, id)
+		})
 	}
 	if p, own = s.deletes.Pending(left.ID); own && p.Name == left.Name {
 		return p, nil, true

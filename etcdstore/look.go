@@ -25,10 +25,8 @@ func evaluate(ahead []entry, ask store.Demand) (store.State, blocker) {
 	if by < 0 {
 		return state, blocker{}
 	}
-	return state, ahead[by].blocker()
+	return state, newBlocker(ahead[by].kv)
 }
-
-func (e *entry) blocker() blocker { return newBlocker(e.kv) }
 
 func newBlocker(kv *mvccpb.KeyValue) blocker {
 	return blocker{string(kv.Key), kv.CreateRevision, kv.ModRevision}

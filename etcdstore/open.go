@@ -17,14 +17,17 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/holdfast-go/holdfast/internal/endpoint"
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
 func init() {
-	store.Register("etcd", open)
-	store.Register("etcds", open)
+	connectTo := func(ctx context.Context, set settings) (*Store, error) {
+		return connect(ctx, set.config.Endpoints, set)
+	}
+	sessionserver.Register(parse, connectTo, "etcd", "etcds")
 }
 
 // settings are what options and parameters of the URL set.
@@ -34,6 +37,8 @@ type settings struct {
 	tls         *tls.Config
 	credentials Credentials
 	forOpen     []string // the options that are not for New
+
+	config clientv3.Config // of a client of the store's own
 }
 
 // An Option is a setting of a store.
@@ -83,12 +88,12 @@ func New(ctx context.Context, client *clientv3.Client, options ...Option) (*Stor
 // fails, that of ctx, or about an invalid option.
 func Open(ctx context.Context, endpoints []string, options ...Option) (*Store, error) {
 	set := settingsOf(options)
-	config := clientv3.Config{Endpoints: endpoint.WithPorts(endpoints, "2379")}
 	if len(endpoints) == 0 {
 		return nil, errNoHost
 	}
-	useTLS(&config, set.tls)
-	return connect(ctx, config.Endpoints, config, set)
+	set.config.Endpoints = endpoint.WithPorts(endpoints, "2379")
+	set.useTLS()
+	return connect(ctx, set.config.Endpoints, set)
 }
 
 // settingsOf returns the settings that the options make.
@@ -128,10 +133,8 @@ func (s *Store) begin(ctx context.Context, set settings) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if set.prefix != "" {
-		if err := store.CheckName(set.prefix); err != nil {
-			return err
-		}
+	if err := sessionserver.CheckPrefix(set.prefix); err != nil {
+		return err
 	}
 	if set.ttl < 0 || set.ttl > MaxTTL {
 		return fmt.Errorf("a session's ttl is from a second to %v, and not %v", MaxTTL, set.ttl)
@@ -174,35 +177,20 @@ func (s *Store) identify(ctx context.Context, prefix string) (string, error) {
 	return id + "/" + prefix, nil
 }
 
-// open connects to the etcd at a URL.
-func open(ctx context.Context, at store.Location) (store.Store, error) {
-	config, set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := connect(ctx, config.Endpoints, config, set)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
 // dialTimeout bounds logging in.
 const dialTimeout = 5 * time.Second
 
 // connect makes a store with a client of its own.
-func connect(ctx context.Context, endpoints []string, config clientv3.Config, set settings) (*Store, error) {
+func connect(ctx context.Context, endpoints []string, set settings) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	config := set.config
 	config.Logger = zap.NewNop() // what fails is returned
 	config.DialTimeout = dialTimeout
 	config.DialKeepAliveTime, config.DialKeepAliveTimeout = 10*time.Second, 5*time.Second
 	reconnect := backoff.Config{
-		BaseDelay:  50 * time.Millisecond,
-		Multiplier: 1.6,
-		Jitter:     0.2,
-		MaxDelay:   2 * time.Second,
+		BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second,
 	}
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(promptLogin),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 3 * time.Second}))
@@ -283,39 +271,39 @@ func newClient(ctx context.Context, config clientv3.Config) (*clientv3.Client, e
 var errNoHost = errors.New("an etcd store has one host or more, as in etcd://h1:2379,h2:2379,h3:2379")
 
 // parse reads a URL.
-func parse(at store.Location) (config clientv3.Config, set settings, err error) {
-	over, err := tlsurl.Parse(at, "etcds", "password-file")
-	if err != nil {
-		return config, set, err
+func parse(at store.Location) (set settings, err error) {
+	if set.tls, err = tlsurl.Parse(at, "etcds", "password-file"); err != nil {
+		return set, err
 	}
 	if at.Path != "" && at.Path != "/" {
-		return config, set, errors.New("an etcd store has no path; tenants are kept apart by prefix=")
+		return set, errors.New("an etcd store has no path; tenants are kept apart by prefix=")
 	}
 	if len(at.Hosts) == 0 {
-		return config, set, errNoHost
+		return set, errNoHost
 	}
-	config.Endpoints = endpoint.WithPorts(at.Hosts, "2379")
-	useTLS(&config, over)
 	set.prefix, set.ttl = at.Prefix, at.TTL
+	config := &set.config
+	config.Endpoints = endpoint.WithPorts(at.Hosts, "2379")
+	set.useTLS()
 	config.Username = at.User.Username()
 	config.Password, _ = at.User.Password()
 	set.credentials, err = endpoint.FileCredentials(at)
 	if err == nil && set.credentials == nil && at.User != nil && (config.Username == "" || config.Password == "") {
 		err = errors.New("user and password go together, as in etcd://user:password@host")
 	}
-	return config, set, err
+	return set, err
 }
 
-// useTLS makes a client use TLS, unless over is nil.
-func useTLS(config *clientv3.Config, over *tls.Config) {
-	if over == nil {
+// useTLS makes the client use TLS if that is configured.
+func (s *settings) useTLS() {
+	if s.tls == nil {
 		return
 	}
-	config.TLS = over
-	for i, e := range config.Endpoints {
-		config.Endpoints[i] = "https://" + e
+	s.config.TLS = s.tls
+	for i, e := range s.config.Endpoints {
+		s.config.Endpoints[i] = "https://" + e
 	}
-	if name := over.ServerName; name != "" { // otherwise gRPC takes the host for it, whatever the configuration says
-		config.DialOptions = append(config.DialOptions, grpc.WithAuthority(name))
+	if name := s.tls.ServerName; name != "" { // otherwise gRPC takes the host for it, whatever the configuration says
+		s.config.DialOptions = append(s.config.DialOptions, grpc.WithAuthority(name))
 	}
 }

@@ -38,7 +38,7 @@ func (s *Store) Queue(ctx context.Context, name string) (store.Queue, error) {
 	if err != nil {
 		return l, call.Outcome(err)
 	}
-	l.Entries = s.places(call.Context, entries, &timesLeft{most: maxLeases})
+	l.Entries = s.places(call.Context, entries, &timesLeft{maxLeases, map[int64]time.Duration{}})
 	return l, nil
 }
 
@@ -92,9 +92,6 @@ func (s *Store) readTimeLeft(ctx context.Context, held []store.Entry, entries []
 			if err == nil && read.TTL >= 0 {
 				// Whole seconds, rounded down.
 				d = min(time.Duration(read.TTL+1)*time.Second, held[i].TTL)
-			}
-			if left.read == nil {
-				left.read = map[int64]time.Duration{}
 			}
 			left.read[lease] = d
 		}

@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -43,17 +45,14 @@ func (s *Store) Watch(ctx context.Context, prefix string, changed func(name stri
 	}})
 	var checks sync.WaitGroup
 	checks.Go(func() {
-		for sleep(life, checkStream) {
+		for pause.For(life, checkStream) {
 			ws.checkAlive()
 		}
 	})
 	err := ws.runUntilRefused(s.frame)
 	cancel()
 	checks.Wait()
-	if closed := s.frame.Alive(ctx); closed != nil {
-		return closed
-	}
-	return err
+	return cmp.Or(s.frame.Alive(ctx), err)
 }
 
 // runUntilRefused keeps a stream open until the watcher's life ends, or etcd refuses it for good.
@@ -62,19 +61,9 @@ func (ws *watcher) runUntilRefused(f *frame.Frame) error {
 		if err := f.Fault(ws.life, ws.serve(first)); store.Final(err) {
 			return err
 		}
-		sleep(ws.life, mostPause)
+		pause.For(ws.life, mostPause)
 	}
 	return ws.life.Err()
-}
-
-// sleep waits, and reports false if ctx is done before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // listedLeases is of how many sessions Queues reads how much time they have left.
@@ -85,7 +74,7 @@ func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 	return func(yield func(store.Queue, error) bool) {
 		start := s.keys.queues + escaped.Escape(prefix)
 		end := clientv3.GetPrefixRangeEnd(start)
-		left := timesLeft{most: listedLeases}
+		left := timesLeft{listedLeases, map[int64]time.Duration{}}
 		for start != "" {
 			page, err := s.readPage(ctx, start, end)
 			if err != nil {

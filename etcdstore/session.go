@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/holdfast-go/holdfast/internal/endpoint"
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
 
@@ -68,9 +69,7 @@ func (l *lessor) Open(ctx context.Context) (made *lease, ttl time.Duration, sent
 		if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
 			return made, ttl, sent, err
 		}
-		select {
-		case <-time.After(electionPause):
-		case <-ctx.Done():
+		if !pause.For(ctx, electionPause) {
 			return nil, 0, sent, err
 		}
 	}
@@ -81,8 +80,7 @@ func (l *lessor) openOnce(ctx context.Context) (_ *lease, ttl time.Duration, sen
 	a := l.etcd.attempts(ctx)
 	for a.next() {
 		sent = time.Now()
-		seconds := int64((l.ttl + time.Second - 1) / time.Second)
-		granted, a.err = l.etcd.leases.LeaseGrant(a.ctx, &etcdserverpb.LeaseGrantRequest{TTL: seconds})
+		granted, a.err = l.etcd.leases.LeaseGrant(a.ctx, &etcdserverpb.LeaseGrantRequest{TTL: seconds(l.ttl)})
 	}
 	if a.err != nil {
 		return nil, 0, sent, a.err
@@ -101,6 +99,9 @@ func (l *lessor) openOnce(ctx context.Context) (_ *lease, ttl time.Duration, sen
 	return made, ttl, sent, nil
 }
 
+// seconds returns a ttl as etcd has it: in whole seconds, rounded up.
+func seconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / time.Second) }
+
 // electionPause is the pause of a renewal during an election, and of Open after a lease was lost.
 const electionPause = 20 * time.Millisecond
 
@@ -117,11 +118,8 @@ func (l *lessor) Renew(ctx context.Context, of *lease) (stands bool, sent time.T
 		if err != nil || !stands || oneTerm {
 			return stands, sent, err
 		}
-		l.renewals.drop() // other members may have heard of it sooner
-		select {          // there is a new leader, or about to be one
-		case <-time.After(electionPause):
-		case <-ctx.Done():
-		}
+		l.renewals.drop()             // other members may have heard of it sooner
+		pause.For(ctx, electionPause) // there is a new leader, or about to be one
 	}
 }
 

@@ -204,7 +204,7 @@ func TestEvaluate(t *testing.T) {
 			continue
 		}
 		at := ahead[b.key[0]-'a']
-		if stateBehind([]entry{at}, ask) != store.Waiting || b != at.blocker() {
+		if stateBehind([]entry{at}, ask) != store.Waiting || b != newBlocker(at.kv) {
 			t.Fatalf("%+v behind %+v waits for %+v", ask, ahead, b)
 		}
 		if ask.Units == ask.Limit && at.kv != ahead[len(ahead)-1].kv {

@@ -5,6 +5,7 @@ import (
 
 	"go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -68,21 +69,12 @@ func (s *Store) Notify(fn func(store.ID, store.Status)) { s.frame.Notify(fn) }
 
 // Abilities implements store.Store.
 func (s *Store) Abilities() store.Abilities {
-	return store.Abilities{
-		Store:      s.frame.Name,
-		Identity:   s.identity,
-		Queue:      true,
-		Shared:     true,
-		Detach:     true,
-		MinTTL:     s.ttl,
-		MaxTTL:     MaxTTL,
-		SessionTTL: s.ttl,
-		// A new leader gives every session its whole ttl again, and an election timeout more. With election timeouts of
-		// a second, which is etcd's default, elections and the check for expired leases add up to this.
-		TakeoverTTLs: 2,
-		TakeoverPlus: 5 * time.Second,
-		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
-	}
+	able := sessionserver.Abilities(s.frame, s.identity, s.ttl, MaxTTL)
+	able.Queue, able.Shared, able.Detach = true, true, true
+	// A new leader gives every session its whole ttl again, and an election timeout more. With election timeouts of a
+	// second, which is etcd's default, elections and the check for expired leases add up to this.
+	able.TakeoverTTLs, able.TakeoverPlus = 2, 5*time.Second
+	return able
 }
 
 // Close implements store.Store. It ends the session if etcd can be reached, and with it all claims that have not left.

@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -155,18 +156,15 @@ func (ws *watcher) run() {
 	case <-ws.filled:
 	case <-ws.life.Done():
 	}
-	pause := leastPause
+	wait := leastPause
 	for first := true; ws.life.Err() == nil; first = false {
 		began := time.Now()
 		_ = ws.serve(first) // whatever it was, Keep tells claims that wait
 		if time.Since(began) > time.Second {
-			pause = leastPause
+			wait = leastPause
 		}
-		select {
-		case <-time.After(pause - rand.N(pause/4)):
-		case <-ws.life.Done():
-		}
-		pause = min(2*pause, mostPause)
+		pause.For(ws.life, wait-rand.N(wait/4))
+		wait = min(2*wait, mostPause)
 	}
 }
 

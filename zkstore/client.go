@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
@@ -23,7 +24,6 @@ type client struct {
 	settings *settings
 	logins   logins
 	lag      time.Duration
-	tls      *tls.Config
 	ended    <-chan zk.Event // is closed when the library has ended its work
 
 	path  string       // of the session's node
@@ -63,7 +63,7 @@ type events interface {
 
 // connect begins a session, and returns its client.
 func connect(ctx context.Context, set *settings, told events) (*client, error) {
-	c := &client{settings: set, lag: set.tick, tls: set.tls, changed: make(chan struct{})}
+	c := &client{settings: set, lag: set.tick, changed: make(chan struct{})}
 	c.life, c.end = context.WithCancel(context.Background())
 	first := true
 	callback := func(e zk.Event) {
@@ -135,12 +135,9 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 	ctx, cancel := context.WithTimeout(c.life, timeout+mostPause)
 	defer cancel()
 	if rounds > 0 {
-		select {
-		case <-time.After(min(leastPause<<min(rounds, 10), mostPause)):
-		case <-ctx.Done():
-		}
+		pause.For(ctx, min(leastPause<<min(rounds, 10), mostPause))
 	}
-	conn, err := c.dialTLS(ctx, network, address)
+	conn, err := c.settings.dial(ctx, network, address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil && c.life.Err() != nil {
@@ -155,13 +152,12 @@ func (c *client) dial(network, address string, timeout time.Duration) (net.Conn,
 	return c.dialed, nil
 }
 
-// dialTLS opens a connection, over TLS if that is configured. The error wraps errHandshake if only the handshake
-// failed.
-func (c *client) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	if c.tls == nil {
+// dial opens a connection, over TLS if that is configured. The error wraps errHandshake if only the handshake failed.
+func (s *settings) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if s.tls == nil {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	conn, err := (&tls.Dialer{Config: c.tls}).DialContext(ctx, network, address)
+	conn, err := (&tls.Dialer{Config: s.tls}).DialContext(ctx, network, address)
 	if op, ok := errors.AsType[*net.OpError](err); err != nil && (!ok || op.Op != "dial") {
 		err = fmt.Errorf("%w: %w", errHandshake, err)
 	}

@@ -1,7 +1,6 @@
 package zkstore
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -28,12 +28,7 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	nodes := s.examineServers(ctx)
 	return []store.Finding{
 		s.permissions(), majorityOf(nodes, s.ensemble(ctx)), versionsOf(nodes), s.tick(ctx, nodes),
-		{
-			Check: "clock",
-			Found: fmt.Sprintf("time is the session's, which the leader counts (ttl %v): no clock can be wrong",
-				s.TTL),
-		},
-		s.space(ctx),
+		sessionserver.Clock(s.TTL), s.space(ctx),
 	}
 }
 
@@ -80,7 +75,7 @@ func (s *Store) examineServers(ctx context.Context) []serverReport {
 func (s *Store) word(ctx context.Context, address, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordWithin)
 	defer cancel()
-	conn, err := (&client{tls: s.servers.tls}).dialTLS(ctx, "tcp", address)
+	conn, err := s.servers.dial(ctx, "tcp", address)
 	if err != nil {
 		return "", err
 	}
@@ -148,19 +143,16 @@ func majorityOf(nodes []serverReport, voters int) store.Finding {
 	}
 	switch {
 	case len(away) > 0:
-		f.Level = store.Warn
 		f.Found += ", and not " + strings.Join(away, ", ")
-		f.Why = "fewer failures are left until no majority is there, and no lock is granted"
-		f.Fix = "start the servers that are away"
+		sessionserver.Warn(&f, "fewer failures are left until no majority is there, and no lock is granted",
+			"start the servers that are away")
 	case slices.Contains(modes, "standalone") || total == 1:
-		f.Level = store.Warn
 		f.Found = "it is one server"
-		f.Why = "while it is away no lock is granted or renewed"
-		f.Fix = "run three servers or five in production"
+		sessionserver.Warn(&f, "while it is away no lock is granted or renewed",
+			"run three servers or five in production")
 	case voters > len(nodes):
-		f.Level = store.Warn
-		f.Why = "a client that knows a part of the servers cannot use the others when these fail"
-		f.Fix = "name all servers in the URL"
+		sessionserver.Warn(&f, "a client that knows a part of the servers cannot use the others when these fail",
+			"name all servers in the URL")
 	case silent:
 		f.Found += "; srvr is not among the servers' 4lw.commands.whitelist, so that their modes are not known"
 	}
@@ -182,9 +174,8 @@ func versionsOf(nodes []serverReport) store.Finding {
 		f.Found = "not known: srvr is not among the servers' 4lw.commands.whitelist"
 	case 1:
 	default:
-		f.Level = store.Warn
-		f.Why = "servers of different versions are meant for the time of an upgrade only"
-		f.Fix = "upgrade the servers that are older"
+		sessionserver.Warn(&f, "servers of different versions are meant for the time of an upgrade only",
+			"upgrade the servers that are older")
 	}
 	return f
 }
@@ -237,7 +228,7 @@ func (s *Store) tick(ctx context.Context, nodes []serverReport) store.Finding {
 func (s *Store) leastTimeout(ctx context.Context, address string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordWithin)
 	defer cancel()
-	conn, err := (&client{tls: s.servers.tls}).dialTLS(ctx, "tcp", address)
+	conn, err := s.servers.dial(ctx, "tcp", address)
 	if err != nil {
 		return 0, err
 	}
@@ -251,7 +242,7 @@ func (s *Store) leastTimeout(ctx context.Context, address string) (time.Duration
 		return 0, err
 	}
 	response := make([]byte, 12)
-	if _, err := io.ReadFull(bufio.NewReader(conn), response); err != nil {
+	if _, err := io.ReadFull(conn, response); err != nil {
 		return 0, err
 	}
 	least := time.Duration(binary.BigEndian.Uint32(response[8:])) * time.Millisecond
@@ -292,11 +283,10 @@ func (s *Store) space(ctx context.Context) store.Finding {
 		}
 	}
 	if err == nil && len(foreign) > 0 {
-		f.Level = store.Warn
 		f.Found = fmt.Sprintf("%d nodes below %s are not Holdfast's, such as %s", len(foreign), s.servers.tenant(),
 			store.Quote(foreign[0]))
-		f.Why = "another program writes where locks are kept"
-		f.Fix = "zkCli.sh deleteall PATH, or give locks a chroot: zk://HOST/PATH"
+		sessionserver.Warn(&f, "another program writes where locks are kept",
+			"zkCli.sh deleteall PATH, or give locks a chroot: zk://HOST/PATH")
 	}
 	return f
 }

@@ -33,9 +33,8 @@ func pathError(path string, err error) error {
 	case errors.Is(err, zk.ErrInvalidACL):
 		return final(fmt.Errorf("no permission for %s can be given: the user is not logged in", store.Quote(path)))
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return final(
-			fmt.Errorf("there can be nothing under %s: it, or a node above it, is ephemeral", store.Quote(path)),
-		)
+		return final(fmt.Errorf("there can be nothing under %s: it, or a node above it, is ephemeral",
+			store.Quote(path)))
 	}
 	return err
 }
@@ -56,24 +55,22 @@ func explain(err error) (why error, isFinal bool) {
 		return errors.New("the server refused user and password"), true
 	case errors.Is(err, zk.ErrConnectionClosed), errors.Is(err, zk.ErrClosing), errors.Is(err, zk.ErrNoServer):
 		return errCut, false
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+	case isA[*tls.CertificateVerificationError](err), isA[x509.UnknownAuthorityError](err):
 		return err, true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return err, true
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+	case isA[tls.RecordHeaderError](err):
 		return errors.New("the server does not speak TLS at this port"), true
-	}
-	if errors.Is(err, errHandshake) {
+	case errors.Is(err, errHandshake):
 		return err, false
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	case errors.Is(err, context.DeadlineExceeded):
 		return errors.New("no connection"), false
-	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
+	case isA[*net.OpError](err):
 		return fmt.Errorf("it cannot be reached: %w", err), false
 	}
 	return err, false
+}
+
+// isA reports whether err is, or wraps, an error of type E.
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

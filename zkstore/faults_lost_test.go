@@ -25,8 +25,8 @@ func testLostResponse(t *testing.T, e *servers.ZooKeeperServers) {
 		w := newWitness(t, e)
 		ways := testkit.NewWays(t, e.Endpoints())
 		locks := w.OpenLong(ways.Addrs()...)
-		w.Release(w.Take(locks)) // the queue is there
-		w.loseResponse(ways, func(ctx context.Context) { w.giveUp(ctx, locks) })
+		inUse := func() { w.Release(w.Take(locks)) }
+		w.loseResponse(ways, inUse, func(ctx context.Context) { w.giveUp(ctx, locks) })
 		testkit.Await(t, "the node that no claim knows of is deleted", func() bool { return len(w.Queue()) == 0 })
 		held := w.Take(w.OpenLong())
 		w.Release(held)
@@ -37,7 +37,7 @@ func testLostResponse(t *testing.T, e *servers.ZooKeeperServers) {
 		w := newWitness(t, e)
 		ways := testkit.NewWays(t, e.Endpoints())
 		n := w.naiveInLine(ways)
-		w.loseResponse(ways, func(context.Context) {
+		w.loseResponse(ways, func() { w.awaitConnected(n) }, func(context.Context) {
 			if n.join() == nil {
 				t.Error("it got a response")
 			}
@@ -89,19 +89,44 @@ func testLateRequest(t *testing.T, e *servers.ZooKeeperServers) {
 	})
 }
 
-// loseResponse lets a request land, loses its response, and repairs the ways when the caller has given up.
-func (w *witness) loseResponse(ways testkit.Ways, join func(context.Context)) {
+// loseResponse lets a request land, loses its response, and repairs the ways when the caller has given up. On a busy
+// machine the request may be made void before it is seen: then it tries again, once the client is connected as before.
+func (w *witness) loseResponse(ways testkit.Ways, awaitConnected func(), join func(context.Context)) {
+	w.Helper()
+	for range 5 {
+		awaitConnected()
+		if w.losesResponse(ways, join) {
+			return
+		}
+	}
+	w.Fatal("no request was seen in the queue before its client gave up")
+}
+
+// losesResponse does so once, and reports whether the request was seen in the queue.
+func (w *witness) losesResponse(ways testkit.Ways, join func(context.Context)) (seen bool) {
 	w.Helper()
 	ways.Hold(proxy.Down)
-	ctx, cancel := context.WithTimeout(w.Context(), testkit.ScenePatience)
+	ctx, cancel := context.WithTimeout(w.Context(), testkit.ScenePatience/5)
 	defer cancel()
-	var joining sync.WaitGroup
-	joining.Go(func() { join(ctx) })
-	testkit.Await(w, "the request has landed", func() bool { return len(w.Queue()) == 1 })
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		join(ctx)
+	}()
+	testkit.Await(w, "the request has landed, or its caller has given up", func() bool {
+		select {
+		case <-joined:
+			return true
+		default:
+			seen = len(w.Queue()) == 1
+			return seen
+		}
+	})
 	ways.Cut()
 	cancel()
-	joining.Wait()
+	<-joined
 	ways.Heal()
+	return seen
 }
 
 // giveUp has a client ask for the lock, in vain.
@@ -131,9 +156,16 @@ func (w *witness) naiveInLine(ways testkit.Ways) *naive {
 	_, err := w.conn.CreateContainer(line, nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
 	w.Must(err)
 	n := &naive{conn: connectTo(w, lastingTTL, ways.Addrs()...), line: line, ttl: lastingTTL}
-	_, _, err = n.conn.Exists(line) // it is connected
-	w.Must(err)
+	w.awaitConnected(n)
 	return n
+}
+
+func (w *witness) awaitConnected(n *naive) {
+	w.Helper()
+	testkit.Await(w, "the naive lock is connected", func() bool {
+		_, _, err := n.conn.Exists(n.line)
+		return err == nil
+	})
 }
 
 // sessionOf returns the path of the node of the session that has a claim's node.

@@ -15,16 +15,14 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/holdfast-go/holdfast/internal/endpoint"
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
 )
 
-func init() {
-	store.Register("zk", open)
-	store.Register("zks", open)
-}
+func init() { sessionserver.Register(parse, start, "zk", "zks") }
 
 // DefaultTick is the tickTime of a server whose configuration does not set one.
 const DefaultTick = 3 * time.Second
@@ -103,13 +101,8 @@ func (s *settings) check() error {
 	case s.ttl < time.Millisecond || s.ttl > MaxTTL || s.ttl%time.Millisecond != 0:
 		return fmt.Errorf("a session's ttl is whole milliseconds, up to %v, and not %v", MaxTTL, s.ttl)
 	case s.tick <= 0 || s.tick > s.ttl/leastTicks:
-		return fmt.Errorf(
-			"a session's ttl is at least %d ticks of the servers, and %v is less than that of %v: set ttl, or "+
-				"tick if the servers' tickTime is shorter",
-			leastTicks,
-			s.ttl,
-			s.tick,
-		)
+		return fmt.Errorf("a session's ttl is at least %d ticks of the servers, and %v is less than that of %v: set "+
+			"ttl, or tick if the servers' tickTime is shorter", leastTicks, s.ttl, s.tick)
 	case s.layoutName != ownName && s.layoutName != curatorName && s.layoutName != curatorRWName:
 		return fmt.Errorf("layout is %s, %s or %s", ownName, curatorName, curatorRWName)
 	case s.layoutName != ownName && s.prefix != "":
@@ -118,10 +111,7 @@ func (s *settings) check() error {
 		// And is not shown: it may be a piece of a password.
 		return errors.New("what is given is not the path of a node")
 	}
-	if s.prefix != "" {
-		return store.CheckName(s.prefix)
-	}
-	return nil
+	return sessionserver.CheckPrefix(s.prefix)
 }
 
 // isPath reports whether ZooKeeper accepts text as a path.
@@ -222,11 +212,10 @@ func (s *Store) begin(ctx context.Context) error {
 	if err == nil {
 		s.identity, err = s.identify(call.Context, c)
 	}
-	if err != nil {
-		return call.Outcome(err)
+	if err == nil {
+		s.Start()
 	}
-	s.Start()
-	return nil
+	return call.Outcome(err)
 }
 
 // identify returns the identity that the servers keep for a prefix, and writes a new one if there is none.
@@ -245,19 +234,6 @@ func (s *Store) identify(ctx context.Context, c *client) (string, error) {
 		return "", fmt.Errorf("%w: the node %s", store.ErrFormat, store.Quote(path))
 	}
 	return id + "/" + s.servers.layoutName + "/" + s.servers.prefix, nil
-}
-
-// open connects to the servers at a URL.
-func open(ctx context.Context, at store.Location) (store.Store, error) {
-	set, err := parse(at)
-	if err != nil {
-		return nil, err
-	}
-	s, err := start(ctx, set)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // parse reads a URL.

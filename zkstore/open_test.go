@@ -78,8 +78,8 @@ func TestConnections(t *testing.T) {
 		"a user":                 "zk://me:secret@" + open.Addr() + "/app" + shortTicks,
 		"one of two servers":     "zk://" + testkit.Nobody(t) + "," + open.Addr() + shortTicks,
 		"an odd prefix":          "zk://" + open.Addr() + shortTicks + "&prefix=" + url.QueryEscape("{a/b}*\n%. ü"),
-		"the longest prefix": "zk://" + open.Addr() + shortTicks + "&prefix=" + strings.Repeat("p",
-			store.MaxName),
+		"the longest prefix": "zk://" + open.Addr() + shortTicks +
+			"&prefix=" + strings.Repeat("p", store.MaxName),
 		"a prefix of dots":         "zk://" + open.Addr() + shortTicks + "&prefix=..",
 		"Holdfast's layout, named": "zk://" + open.Addr() + shortTicks + "&layout=holdfast",
 		"Curator's layout":         "zk://" + open.Addr() + "/app/locks" + shortTicks + "&layout=curator",

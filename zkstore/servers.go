@@ -73,7 +73,8 @@ func (z *servers) Make(
 	case op.index == createOp && errors.Is(err, zk.ErrNoNode):
 		return made, false, z.makeQueue(ctx, c, line)
 	case op.index == numberOp && errors.Is(err, zk.ErrNoNode): // an operator has deleted it
-		return made, false, z.makeNumber(ctx, c, z.layout.number(line))
+		err := create(ctx, c, z.layout.number(line), nil, 0, z.acl())
+		return made, false, cmp.Or(err, sessionqueue.ErrAgain)
 	}
 	return made, false, pathError(line, err)
 }
@@ -94,9 +95,8 @@ func (z *servers) readEpoch(ctx context.Context, c *client) error {
 // makeQueue makes the node of a queue, which the servers remove when it has no children any more. It returns ErrAgain
 // if that succeeds.
 func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
-	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.CreateContainer(line, nil, zk.FlagContainer, z.acl())
-		return err
+	_, err := call(ctx, c, func(conn *zk.Conn) (string, error) {
+		return conn.CreateContainer(line, nil, zk.FlagContainer, z.acl())
 	})
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // a path of several components
@@ -108,15 +108,6 @@ func (z *servers) makeQueue(ctx context.Context, c *client, line string) error {
 		return sessionqueue.ErrAgain
 	}
 	return pathError(line, err)
-}
-
-// makeNumber makes the node that is written for the number of the transaction, if it was removed. It returns ErrAgain
-// if that succeeds.
-func (z *servers) makeNumber(ctx context.Context, c *client, number string) error {
-	if err := create(ctx, c, number, nil, 0, z.acl()); err != nil {
-		return err
-	}
-	return sessionqueue.ErrAgain
 }
 
 // Queue implements sessionqueue.Server.
@@ -147,10 +138,8 @@ func (z *servers) children(ctx context.Context, c *client, path string) ([]strin
 
 // CatchUp implements sessionqueue.Server: the server that the client is connected to catches up with the leader.
 func (z *servers) CatchUp(ctx context.Context, c *client) error {
-	return request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.Sync(c.path)
-		return err
-	})
+	_, err := call(ctx, c, func(conn *zk.Conn) (string, error) { return conn.Sync(c.path) })
+	return err
 }
 
 // Read implements sessionqueue.Server.
@@ -246,14 +235,12 @@ func (z *servers) Confirm(
 
 // Marker implements sessionqueue.Server.
 func (z *servers) Marker(u sessionqueue.Update) string {
-	if u.Units == 0 {
-		return ""
+	if u.Units != 0 {
+		if child := z.layout.shrunk(u.ID, u.Units); child != "" {
+			return path.Dir(u.Key) + "/" + child
+		}
 	}
-	child := z.layout.shrunk(u.ID, u.Units)
-	if child == "" {
-		return ""
-	}
-	return path.Dir(u.Key) + "/" + child
+	return ""
 }
 
 // Delete implements sessionqueue.Server.

@@ -76,10 +76,7 @@ func exists(ctx context.Context, c *client, path string) (bool, error) {
 
 // create makes a node. One that is there already stays as it is: the response to its creation may have been lost.
 func create(ctx context.Context, c *client, path string, data []byte, flags int32, acl []zk.ACL) error {
-	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.Create(path, data, flags, acl)
-		return err
-	})
+	_, err := call(ctx, c, func(conn *zk.Conn) (string, error) { return conn.Create(path, data, flags, acl) })
 	if errors.Is(err, zk.ErrNodeExists) {
 		return nil
 	}
@@ -96,9 +93,8 @@ func read(ctx context.Context, c *client, path string) ([]byte, error) {
 
 // checkVersion returns an error if the server has no container nodes: it would not remove the nodes of queues.
 func (z *servers) checkVersion(ctx context.Context, c *client) error {
-	err := request(ctx, c, func(conn *zk.Conn) error {
-		_, err := conn.CreateContainer(z.tenant(), nil, zk.FlagContainer, z.acl()) // it is there
-		return err
+	_, err := call(ctx, c, func(conn *zk.Conn) (string, error) {
+		return conn.CreateContainer(z.tenant(), nil, zk.FlagContainer, z.acl()) // it is there
 	})
 	switch {
 	case err == nil || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoAuth):

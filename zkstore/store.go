@@ -3,6 +3,7 @@ package zkstore
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sessionserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/holdfast-go/holdfast/store/sessionqueue"
@@ -40,21 +41,11 @@ func newStore(f *frame.Frame, set *settings) *Store {
 func (s *Store) Abilities() store.Abilities {
 	_, ownLine := s.servers.layout.(ownLayout)
 	curator, _ := s.servers.layout.(curatorLayout)
-	able := store.Abilities{
-		Store:       s.Frame.Name,
-		Identity:    s.identity,
-		Queue:       true,
-		Shared:      ownLine || curator.shared,
-		ReadersOnly: curator.shared,
-		MinTTL:      s.TTL,
-		MaxTTL:      MaxTTL,
-		SessionTTL:  s.TTL,
-		// A new leader gives every session its whole ttl again. The leader rounds up to its tick, and receives the last
-		// report about a session within another; the rest is for elections.
-		TakeoverTTLs: 2,
-		TakeoverPlus: 2*s.servers.tick + 5*time.Second,
-		Tokens:       store.SurvivesRestart | store.SurvivesClockBack | store.SurvivesFailover,
-	}
+	able := sessionserver.Abilities(s.Frame, s.identity, s.TTL, MaxTTL)
+	able.Queue, able.Shared, able.ReadersOnly = true, ownLine || curator.shared, curator.shared
+	// A new leader gives every session its whole ttl again. The leader rounds up to its tick, and receives the last
+	// report about a session within another; the rest is for elections.
+	able.TakeoverTTLs, able.TakeoverPlus = 2, 2*s.servers.tick+5*time.Second
 	if !ownLine {
 		able.Alternative = "layout=curator-rw has readers, and Holdfast's own layout has all"
 	}

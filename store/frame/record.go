@@ -26,9 +26,7 @@ const tellGrant = time.Second
 // NewRecord returns the record of a claim with its times by this client's clock: when it joined and, if it had to wait,
 // when it was granted. A zero granted means that it did not have to wait.
 func NewRecord(c *store.Claim, ttl time.Duration, joined, granted time.Time) Record {
-	r := Record{
-		TTL: ttl.Milliseconds(), Joined: joined.UnixMilli(), Turn: c.Turn, Owner: c.Owner, Waits: c.Waits,
-	}
+	r := Record{TTL: ttl.Milliseconds(), Joined: joined.UnixMilli(), Turn: c.Turn, Owner: c.Owner, Waits: c.Waits}
 	if !granted.IsZero() && time.Since(granted) > tellGrant {
 		r.Granted = granted.UnixMilli()
 	}

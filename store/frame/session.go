@@ -269,9 +269,7 @@ func (s *Sessions[H]) renew() error {
 	case stands:
 		ses.Extend(sent)
 	default:
-		s.Mutex.Lock()
-		defer s.Mutex.Unlock()
-		s.Lose(ses)
+		s.Over(ses)
 	}
 	return nil
 }
@@ -281,22 +279,16 @@ func (s *Sessions[H]) renew() error {
 func (s *Sessions[H]) Run() {
 	life := s.frame.Life()
 	for life.Err() == nil {
-		ses := s.get()
-		if ses == nil {
-			select {
-			case <-s.began:
-			case <-life.Done():
-			}
-			continue
+		var due <-chan time.Time // nil if there is no session: nothing comes then
+		if ses := s.get(); ses != nil {
+			due = time.After(max(time.Until(ses.renewalDue()), ses.TTL/12))
 		}
 		select {
-		case <-time.After(max(time.Until(ses.renewalDue()), ses.TTL/12)):
-		case <-s.began: // another session, which is due at another time
-			continue
+		case <-due:
+			s.Renewed(s.Renew().Await(life))
+		case <-s.began: // a session, or another, which is due at another time
 		case <-life.Done():
-			return
 		}
-		s.Renewed(s.Renew().Await(life))
 	}
 }
 

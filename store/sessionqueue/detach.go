@@ -97,16 +97,6 @@ func (s Detacher[S]) Attach(ctx context.Context, c store.Claim, from store.ID) (
 	return status, m.outcome(&call, err)
 }
 
-// moves has what a Store remembers of calls of Detach and Attach. It is guarded by the store's mutex.
-type moves[S comparable] struct {
-	unsure     map[store.ID]transfer[S] // by the new ID
-	tombstones map[store.ID]bool        // IDs that were left before any claim had them
-}
-
-func newMoves[S comparable]() moves[S] {
-	return moves[S]{map[store.ID]transfer[S]{}, map[store.ID]bool{}}
-}
-
 // A transfer is a Detach or an Attach whose request may still be carried out: a call in progress, or one that failed.
 type transfer[S comparable] struct {
 	frame.Position[S]          // with the new ID
@@ -170,10 +160,10 @@ func (m *moving[S]) outcome(call *frame.Call, err error) error {
 	}
 	s.mu.Lock()
 	if err == nil { // no request that was sent before can be carried out any more
-		leases = append(leases, s.moves.unsure[m.to].leases...)
+		leases = append(leases, s.transfers[m.to].leases...)
 	}
 	if err == nil || store.Final(failure) {
-		delete(s.moves.unsure, m.to)
+		delete(s.transfers, m.to)
 	}
 	if c := s.claims[m.from]; c != nil && m.detach {
 		c.Unsure = c.Unsure || m.unsure // its node may have been moved, and must not be deleted then
@@ -207,9 +197,7 @@ func (m *moving[S]) attempt(ctx context.Context, ses *frame.Session[S], first bo
 			return status, err
 		}
 	}
-	move := Move{
-		Key: n.Key, Version: n.Version, From: n.Lease, To: m.lease, Demand: n.Demand, Data: m.data(ses, &n),
-	}
+	move := Move{Key: n.Key, Version: n.Version, From: n.Lease, To: m.lease, Demand: n.Demand, Data: m.data(ses, &n)}
 	var left bool
 	if move.Epoch, left = m.begin(ses, &n); left {
 		return status, nil
@@ -293,16 +281,16 @@ func (m *moving[S]) begin(ses *frame.Session[S], n *candidate) (epoch uint64, le
 	if m.left() {
 		return 0, true
 	}
-	t := s.moves.unsure[m.to]
+	t := s.transfers[m.to]
 	t.Position, t.leases = m.claim(ses, n).Position, append(t.leases, m.lease, n.Lease)
-	s.moves.unsure[m.to] = t
+	s.transfers[m.to] = t
 	return s.mover.Epoch(ses.Handle), false
 }
 
 // left reports whether the new ID has been left. The mutex is locked.
 func (m *moving[S]) left() bool {
 	_, pending := m.store.deletes.Pending(m.to)
-	return pending || m.store.moves.tombstones[m.to]
+	return pending || m.store.tombstones[m.to]
 }
 
 // claim returns the claim that the node becomes when it is attached.
@@ -374,14 +362,14 @@ func (s *Store[S]) leavingMove(left *store.Claim) (t transfer[S], moving bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if left.Ticket == 0 && s.mover != nil {
-		s.moves.tombstones[left.ID] = true
+		s.tombstones[left.ID] = true
 		time.AfterFunc(left.TTL, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			delete(s.moves.tombstones, left.ID)
+			delete(s.tombstones, left.ID)
 		})
 	}
-	t, moving = s.moves.unsure[left.ID]
+	t, moving = s.transfers[left.ID]
 	return t, moving
 }
 
@@ -401,7 +389,7 @@ func (s *Store[S]) leaveMove(ctx context.Context, t transfer[S]) error {
 		return err
 	}
 	s.mu.Lock()
-	delete(s.moves.unsure, t.ID)
+	delete(s.transfers, t.ID)
 	s.mu.Unlock()
 	s.deletes.Done(t.Position)
 	s.endLeases(t.Key, t.leases...)

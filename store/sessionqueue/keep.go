@@ -105,9 +105,7 @@ func (s *Store[S]) fitting(claims []*claim[S], kept []store.Claim) (n int) {
 }
 
 // confirm determines the status of these claims. kept are the same claims as the caller describes them.
-func (s *Store[S]) confirm(
-	ctx context.Context, ses *frame.Session[S], claims []*claim[S], kept []store.Claim,
-) error {
+func (s *Store[S]) confirm(ctx context.Context, ses *frame.Session[S], claims []*claim[S], kept []store.Claim) error {
 	claims, kept = slices.Clone(claims), slices.Clone(kept)
 	for len(claims) > 0 {
 		updates := s.updates(claims, kept)
@@ -132,16 +130,11 @@ func (s *Store[S]) confirm(
 	return nil
 }
 
-// waiting returns the claims that wait.
-func (s *Store[S]) waiting(claims []*claim[S]) (waiting []*claim[S]) {
+// waiting returns those of these claims that wait, in the same array.
+func (s *Store[S]) waiting(claims []*claim[S]) []*claim[S] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range claims {
-		if s.claims[c.ID] == c && c.state == store.Waiting {
-			waiting = append(waiting, c)
-		}
-	}
-	return waiting
+	return slices.DeleteFunc(claims, func(c *claim[S]) bool { return s.claims[c.ID] != c || c.state != store.Waiting })
 }
 
 // updates returns the new data of nodes. Each update replaces only the data that is known to be there: an old Keep that

@@ -48,8 +48,9 @@ type Store[S comparable] struct {
 	joining map[store.ID]chan struct{} // is closed when that Join has ended
 	watches map[Watch]*watching[S]
 
-	mover Mover[S] // nil: claims cannot be detached
-	moves moves[S]
+	mover      Mover[S]                 // nil: claims cannot be detached
+	transfers  map[store.ID]transfer[S] // by the new IDs
+	tombstones map[store.ID]bool        // IDs that were left before any claim had them
 }
 
 // New returns a store without a session. [Store.Start] begins its work.
@@ -60,7 +61,9 @@ func New[S comparable](config Config[S]) *Store[S] {
 		claims:  map[store.ID]*claim[S]{},
 		joining: map[store.ID]chan struct{}{},
 		watches: map[Watch]*watching[S]{},
-		moves:   newMoves[S](),
+
+		transfers:  map[store.ID]transfer[S]{},
+		tombstones: map[store.ID]bool{},
 	}
 	s.mover, _ = config.Server.(Mover[S])
 	s.doubts = frame.NewDoubts(s.Frame,
