@@ -66,6 +66,17 @@ func (p *Proxy) LoseReplies(n int) {
 	p.toLose = n
 }
 
+// Mute discards all that the server sends on the connections that there are. They stay silent until their client closes
+// them, or Heal does. New ones work.
+func (p *Proxy) Mute() {
+	p.settle()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.down.hole = true
+	}
+}
+
 // CloseAll breaks all connections. What was held back on them is lost. New ones are accepted.
 func (p *Proxy) CloseAll() {
 	p.settle()

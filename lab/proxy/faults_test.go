@@ -252,6 +252,26 @@ func TestLoseReplies(t *testing.T) {
 	b.hearEnd()
 }
 
+func TestMute(t *testing.T) {
+	e, p := setUp(t)
+	a, b := dial(t, p), dial(t, p)
+	a.call("1")
+	p.Mute()
+	a.send("2") // it lands
+	checkLanded(t, e, "1", "2")
+	a.hearNothing()
+	c := dial(t, p)
+	c.call("3")
+	b.send("4") // it was silent before anything was sent
+	checkLanded(t, e, "1", "2", "3", "4")
+	b.hearNothing()
+	a.Close()
+	await(t, "end of a silent connection", func() bool { return p.Connections() == 2 && e.open() == 2 })
+	p.Heal()
+	b.hearEnd()
+	c.call("5")
+}
+
 func TestCut(t *testing.T) {
 	e, p := setUp(t)
 	held, waiting := dial(t, p), dial(t, p)
