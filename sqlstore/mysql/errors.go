@@ -4,21 +4,18 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 )
 
-// A finalError is an error that a retry does not fix.
-type finalError string
-
-func (e finalError) Error() string { return string(e) }
-
 const (
-	errAltered = finalError("the tables or procedures of Holdfast are missing or were altered; " +
+	errAltered = dbserver.FinalError("the tables or procedures of Holdfast are missing or were altered; " +
 		"`holdfast schema mysql` prints what they should be")
-	errForbidden = finalError("this user may not create or migrate the tables of Holdfast: have an administrator " +
-		"run what `holdfast schema mysql` prints, and grant this user what it says; or grant this user CREATE, DROP, " +
-		"CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, SELECT, INSERT, UPDATE and DELETE on the database")
+	errForbidden = dbserver.FinalError("this user may not create or migrate the tables of Holdfast: have an " +
+		"administrator run what `holdfast schema mysql` prints, and grant this user what it says; or grant this user " +
+		"CREATE, DROP, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, SELECT, INSERT, UPDATE and DELETE on the database")
 )
 
 var errReadOnly = errors.New("the server is read-only, as replicas and former primaries are; name the primary, or all")
@@ -31,48 +28,29 @@ func codeOf(err error) uint16 {
 	return 0
 }
 
+// hasCode reports whether the server's number of an error is one of these.
+func hasCode(err error, codes ...uint16) bool { return slices.Contains(codes, codeOf(err)) }
+
 // isRolledBack reports a deadlock, a lock wait timeout, or a conflict with another node of a cluster.
-func isRolledBack(err error) bool {
-	switch codeOf(err) {
-	case 1213, 1205, 1020, 3101:
-		return true
-	}
-	return false
-}
+func isRolledBack(err error) bool { return hasCode(err, 1213, 1205, 1020, 3101) }
 
 // isDemoted reports that the server is read-only, or is cut off from its cluster.
 func isDemoted(err error) bool {
-	switch codeOf(err) {
-	case 1290, 1836, 1792:
-		return true
-	}
-	return errors.Is(err, errReadOnly) || isCutOff(err)
+	return hasCode(err, 1290, 1836, 1792) || errors.Is(err, errReadOnly) || isCutOff(err)
 }
 
 // isCutOff reports a node of Galera or Group Replication that may not commit, as without a quorum.
-func isCutOff(err error) bool { return codeOf(err) == 1047 || codeOf(err) == 3100 }
+func isCutOff(err error) bool { return hasCode(err, 1047, 3100) }
 
 // isStuck reports that a call was interrupted in the middle of its transaction, or found such a transaction open on its
 // connection.
-func isStuck(err error) bool {
-	switch codeOf(err) {
-	case 1317, 1568, 1969, 3024:
-		return true
-	}
-	return false
-}
+func isStuck(err error) bool { return hasCode(err, 1317, 1568, 1969, 3024) }
 
-func isForbidden(err error) bool {
-	switch codeOf(err) {
-	case 1044, 1142, 1143, 1227, 1370:
-		return true
-	}
-	return false
-}
+func isForbidden(err error) bool { return hasCode(err, 1044, 1142, 1143, 1227, 1370) }
 
 // explain returns an error that says what err means to the user, and whether a retry is useless.
 func explain(err error) (why error, final bool) {
-	if _, ok := errors.AsType[finalError](err); ok {
+	if _, ok := errors.AsType[dbserver.FinalError](err); ok {
 		return err, true
 	}
 	switch {

@@ -3,10 +3,10 @@ package mysql
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -15,9 +15,6 @@ import (
 type engine struct{ *routines.Engine }
 
 var _ store.Examiner = engine{}
-
-// farOff is how far a server's clock may be off without a warning.
-const farOff = 10 * time.Second
 
 // facts are what a server reports of itself.
 type facts struct {
@@ -45,16 +42,12 @@ func (e engine) Examine(ctx context.Context) []store.Finding {
 		f.variables, err = e.variables(ctx)
 	}
 	if err != nil {
-		return []store.Finding{{
-			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx,
-				err).Error(),
-			Why: "whether the server keeps what it has acknowledged is not known", Fix: "run doctor again",
-		}}
+		return dbserver.Unreadable(e.Frame.Fault(ctx, err))
 	}
 	return []store.Finding{
 		{Check: "permissions", Found: "connected as " + store.Quote(f.user) + ", which may do what locks need"},
 		{Check: "version", Found: f.version},
-		f.clocks(asked.Add(took / 2)),
+		dbserver.Clock(time.UnixMicro(int64(f.clock*1e6)), asked.Add(took/2)),
 		f.writable(), f.persistence(), f.replication(), f.leftovers(),
 	}
 }
@@ -64,8 +57,7 @@ func (e engine) variables(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	for _, query := range []string{
 		"SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin', 'sync_binlog', 'read_only', 'super_read_only', " +
-			"'wsrep_on', " +
-			"'innodb_doublewrite', 'group_replication_group_name') OR Variable_name LIKE 'rpl_semi_sync%'",
+			"'wsrep_on', 'innodb_doublewrite', 'group_replication_group_name') OR Variable_name LIKE 'rpl_semi_sync%'",
 		"SHOW GLOBAL STATUS LIKE 'rpl_semi_sync%'",
 	} {
 		if err := readPairs(ctx, e.DB, query, all); err != nil {
@@ -102,19 +94,6 @@ func (f *facts) isOn(names ...string) bool {
 	return false
 }
 
-func (f *facts) clocks(asked time.Time) store.Finding {
-	ahead := time.UnixMicro(int64(f.clock * 1e6)).Sub(asked).Round(time.Millisecond)
-	found := store.Finding{Check: "clock", Found: fmt.Sprintf("the server's clock is %v from this machine's", ahead)}
-	if ahead.Abs() > farOff {
-		found.Level = store.Warn
-		found.Why = "deadlines are counted by the server's clock alone; one that is stepped forward ends leases at once"
-		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be " +
-			"slewed, " +
-			"not stepped"
-	}
-	return found
-}
-
 func (f *facts) writable() store.Finding {
 	found := store.Finding{Check: "read-only", Found: "the server takes writes"}
 	if f.isOn("read_only", "super_read_only") {
@@ -143,9 +122,7 @@ func (f *facts) persistence() store.Finding {
 
 func (f *facts) replication() store.Finding {
 	found := store.Finding{
-		Check: "replication",
-		Found: "no binary log: no replica, and nothing that a failover could " +
-			"lose",
+		Check: "replication", Found: "no binary log: no replica, and nothing that a failover could lose",
 	}
 	if !f.isOn("log_bin") {
 		return found
@@ -172,13 +149,8 @@ func (f *facts) replication() store.Finding {
 }
 
 func (f *facts) leftovers() store.Finding {
-	found := store.Finding{Check: "tables", Found: "no expired claims"}
 	if f.expired > 0 {
-		found.Level = store.Warn
-		found.Found = fmt.Sprintf("%d claims expired five minutes ago and are still there", f.expired)
-		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock " +
-			"was set back"
-		found.Fix = "SELECT * FROM holdfast_lines WHERE deadline < NOW(); holdfast break NAME"
+		return dbserver.Expired(f.expired, "SELECT * FROM holdfast_lines WHERE deadline < NOW()")
 	}
-	return found
+	return store.Finding{Check: "tables", Found: "no expired claims"}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -67,16 +68,14 @@ func (i *installer) inspect(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !isNewEnough(version):
-		return finalError(
-			fmt.Sprintf("the server is version %.40s; MariaDB 10.6 and MySQL 8.0 are the oldest that are supported",
-				version),
-		)
+		return dbserver.FinalError(fmt.Sprintf("the server is version %.40s; MariaDB 10.6 and MySQL 8.0 are the "+
+			"oldest that are supported", version))
 	case readOnly:
 		return errReadOnly
 	case !database.Valid:
-		return finalError("no database is selected for the tables, as in mysql://host/DATABASE")
+		return dbserver.FinalError("no database is selected for the tables, as in mysql://host/DATABASE")
 	case !commits:
-		return finalError("the connections have autocommit off, and would keep reading an old snapshot")
+		return dbserver.FinalError("the connections have autocommit off, and would keep reading an old snapshot")
 	}
 	return nil
 }
@@ -108,7 +107,7 @@ func (i *installer) format(ctx context.Context) (written int, err error) {
 func (i *installer) migrate(ctx context.Context, written int) error {
 	const lock = "CONCAT('holdfast.', LEFT(SHA2(DATABASE(), 256), 40))"
 	var locked sql.NullBool
-	err := i.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lock+", ?)", openTimeout.Seconds()).Scan(&locked)
+	err := i.conn.QueryRowContext(ctx, "SELECT GET_LOCK("+lock+", ?)", dbserver.OpenTimeout.Seconds()).Scan(&locked)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/internal/tlsurl"
 	"github.com/holdfast-go/holdfast/sqlstore"
@@ -28,21 +29,11 @@ func init() {
 }
 
 const (
-	openTimeout = 10 * time.Second
 	dialTimeout = 5 * time.Second
 
 	// serverTimeout bounds connecting to one of several servers.
 	serverTimeout = time.Second
-
-	// maxConnections bounds the connections of a store that was opened by URL.
-	maxConnections = 8
-	// maxIdle and maxAge bound how long its connections may be idle, and how old they may become.
-	maxIdle = 5 * time.Minute
-	maxAge  = time.Hour
 )
-
-// pace is how often a client polls while its claims wait.
-var pace = sqlstore.Pace{First: 2 * time.Millisecond, Most: 100 * time.Millisecond}
 
 // An Option configures a store.
 type Option func(*settings)
@@ -105,13 +96,8 @@ func openAt(ctx context.Context, at store.Location, more []Option) (*sqlstore.St
 	if err != nil {
 		return nil, err
 	}
-	db := sql.OpenDB(c)
-	db.SetMaxOpenConns(maxConnections)
-	db.SetMaxIdleConns(maxConnections)
-	db.SetConnMaxIdleTime(maxIdle)
-	db.SetConnMaxLifetime(maxAge)
-	e := &routines.Engine{DB: db, Owned: true, MaxIdle: maxConnections}
-	e.Frame = newFrame(c.name)
+	db := dbserver.Bound(sql.OpenDB(c))
+	e := &routines.Engine{DB: db, Owned: true, MaxIdle: dbserver.MaxConnections, Frame: newFrame(c.name)}
 	s.hide = e.HidePassword
 	password, _ := at.User.Password()
 	e.Frame.Hide(password)
@@ -141,14 +127,7 @@ func open(ctx context.Context, e *routines.Engine, s *settings) (*sqlstore.Store
 		RolledBack: isRolledBack, Demoted: isDemoted, Stuck: isStuck,
 	}
 	e.Prefix = s.prefix
-	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
-	within, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	if err := prepare(within, e, migrations); err != nil {
-		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Close())
-	}
-	_ = e.Sweep(within) // a failure is harmless: expired claims block no client
-	return sqlstore.New(engine{e}, e.Frame, pace), nil
+	return dbserver.Open(ctx, engine{e}, e, func(ctx context.Context) error { return prepare(ctx, e, migrations) })
 }
 
 // A connector connects to the first of several servers that is writable.
@@ -176,25 +155,20 @@ func connectorOf(at store.Location, s *settings) (*connector, error) {
 	if err := setTLS(base, at); err != nil {
 		return nil, err
 	}
-	hosts := at.Hosts
-	if len(hosts) == 0 {
-		hosts = []string{"127.0.0.1"}
+	base.Net = "tcp"
+	addresses := endpoint.WithPorts(at.Hosts, "3306")
+	if len(addresses) == 0 {
+		addresses = []string{"127.0.0.1:3306"}
 	}
 	if socket := at.Query.Get("socket"); socket != "" {
-		base.Net, hosts = "unix", []string{socket}
+		base.Net, addresses = "unix", []string{socket}
 	}
-	c := &connector{settings: s}
-	hosts = slices.Clone(hosts) // they are the caller's
-	for i, host := range hosts {
+	c := &connector{settings: s, name: "mysql at " + strings.Join(addresses, ",") + "/" + base.DBName}
+	for _, address := range addresses {
 		config := base.Clone()
-		config.Addr = host
-		if config.Net != "unix" {
-			config.Net, config.Addr = "tcp", endpoint.WithPort(host, "3306")
-		}
-		hosts[i] = config.Addr
+		config.Addr = address
 		c.servers = append(c.servers, config)
 	}
-	c.name = "mysql at " + strings.Join(hosts, ",") + "/" + base.DBName
 	return c, nil
 }
 

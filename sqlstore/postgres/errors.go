@@ -11,15 +11,11 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A finalError is an error that a retry does not fix.
-type finalError string
-
-func (e finalError) Error() string { return string(e) }
-
-const errAltered = finalError("the tables or functions of Holdfast are missing or were altered; " +
+const errAltered = dbserver.FinalError("the tables or functions of Holdfast are missing or were altered; " +
 	"`holdfast schema postgres` prints what they should be")
 
 var errReadOnly = errors.New(
@@ -42,11 +38,7 @@ func codeOf(err error) string {
 
 // isRolledBack reports a serialisation failure, a deadlock, or a lock that was not acquired within lock_timeout.
 func isRolledBack(err error) bool {
-	switch codeOf(err) {
-	case "40001", "40P01", "55P03":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"40001", "40P01", "55P03"}, codeOf(err))
 }
 
 // isDemoted reports that the server is read-only.
@@ -84,7 +76,7 @@ func reword(err error) error {
 
 // explain returns an error that says what err means to the user, and whether a retry is useless.
 func explain(err error) (why error, final bool) {
-	if _, ok := errors.AsType[finalError](err); ok {
+	if _, ok := errors.AsType[dbserver.FinalError](err); ok {
 		return err, true
 	}
 	if isDemoted(err) {

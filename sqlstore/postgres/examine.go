@@ -6,14 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/jackc/pgx/v5"
 )
 
 var _ store.Examiner = (*engine)(nil)
-
-// farOff is how far a server's clock may be off without a warning.
-const farOff = 10 * time.Second
 
 // facts are what a server reports of itself.
 type facts struct {
@@ -33,16 +31,12 @@ func (e *engine) Examine(ctx context.Context) []store.Finding {
 	f, err := e.facts(ctx)
 	took := time.Since(asked)
 	if err != nil {
-		return []store.Finding{{
-			Check: "server", Level: store.Warn, Found: "its settings cannot be read: " + e.Frame.Fault(ctx,
-				err).Error(),
-			Why: "whether the server keeps what it has acknowledged is not known", Fix: "run doctor again",
-		}}
+		return dbserver.Unreadable(e.Frame.Fault(ctx, err))
 	}
 	return []store.Finding{
 		f.permissions(),
 		{Check: "version", Found: "PostgreSQL " + f.version},
-		f.clocks(asked.Add(took / 2)),
+		dbserver.Clock(time.UnixMicro(f.clock), asked.Add(took/2)),
 		f.persistence(), f.replication(), f.connections(),
 		e.listening(ctx),
 		f.leftovers(),
@@ -75,19 +69,6 @@ func (f *facts) permissions() store.Finding {
 	return found
 }
 
-func (f *facts) clocks(asked time.Time) store.Finding {
-	ahead := time.UnixMicro(f.clock).Sub(asked).Round(time.Millisecond)
-	found := store.Finding{Check: "clock", Found: fmt.Sprintf("the server's clock is %v from this machine's", ahead)}
-	if ahead.Abs() > farOff {
-		found.Level = store.Warn
-		found.Why = "deadlines are counted by the server's clock alone; one that is stepped forward ends leases at once"
-		found.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd), and let them be " +
-			"slewed, " +
-			"not stepped"
-	}
-	return found
-}
-
 func (f *facts) persistence() store.Finding {
 	found := store.Finding{Check: "persistence", Found: "synchronous_commit is " + f.commit + ", fsync is " + f.fsync}
 	switch {
@@ -98,8 +79,7 @@ func (f *facts) persistence() store.Finding {
 	case f.commit == "off":
 		found.Level = store.Fail
 		found.Why = "a crash of the server loses locks that were acknowledged: two clients can hold one until the " +
-			"ttl " +
-			"has passed"
+			"ttl has passed"
 		found.Fix = "ALTER ROLE " + pgx.Identifier{f.user}.Sanitize() + " SET synchronous_commit = on"
 	case f.fullPages == "off":
 		found.Level = store.Warn
@@ -112,8 +92,7 @@ func (f *facts) persistence() store.Finding {
 
 func (f *facts) replication() store.Finding {
 	found := store.Finding{
-		Check: "replication",
-		Found: fmt.Sprintf("%d standbys, none of them synchronous", f.standbys),
+		Check: "replication", Found: fmt.Sprintf("%d standbys, none of them synchronous", f.standbys),
 	}
 	switch {
 	case f.syncNames != "" && (f.commit == "local" || f.commit == "off"):
@@ -150,64 +129,51 @@ func (f *facts) connections() store.Finding {
 }
 
 func (f *facts) leftovers() store.Finding {
-	found := store.Finding{Check: "tables", Found: fmt.Sprintf("no expired claims, %d tombstones, no other tables in "+
-		"the schema holdfast",
-		f.tombstones)}
 	switch {
 	case f.expired > 0:
-		found.Level = store.Warn
-		found.Found = fmt.Sprintf("%d claims expired five minutes ago and are still there", f.expired)
-		found.Why = "clients remove them every minute; they are in a queue that none can write to, or the clock " +
-			"was set back"
-		found.Fix = "SELECT * FROM holdfast.lines WHERE deadline < now(); holdfast break NAME"
+		return dbserver.Expired(f.expired, "SELECT * FROM holdfast.lines WHERE deadline < now()")
 	case f.foreign > 0:
-		found.Level = store.Warn
-		found.Found = fmt.Sprintf("%d tables in the schema holdfast are not Holdfast's", f.foreign)
-		found.Why = "an update of Holdfast may need their names"
-		found.Fix = "ALTER TABLE holdfast.NAME SET SCHEMA other"
+		return store.Finding{
+			Check: "tables", Level: store.Warn,
+			Found: fmt.Sprintf("%d tables in the schema holdfast are not Holdfast's", f.foreign),
+			Why:   "an update of Holdfast may need their names",
+			Fix:   "ALTER TABLE holdfast.NAME SET SCHEMA other",
+		}
 	}
-	return found
+	return store.Finding{Check: "tables", Found: fmt.Sprintf("no expired claims, %d tombstones, no other tables in "+
+		"the schema holdfast", f.tombstones)}
 }
 
 // listening reports whether notifications arrive, over a connection of its own.
 func (e *engine) listening(ctx context.Context) store.Finding {
-	found := store.Finding{
-		Check: "listen", Found: "notifications arrive: a waiter is woken at once",
-		Why: "waiters read the table every 2 to 100 ms instead of being notified, which is slower and costs the server",
+	const why = "waiters read the table every 2 to 100 ms instead of being notified, which is slower and " +
+		"costs the server"
+	warn := func(found, fix string) store.Finding {
+		return store.Finding{Check: "listen", Level: store.Warn, Found: found, Why: why, Fix: fix}
 	}
 	if e.listener.connect == nil {
-		found.Level, found.Found = store.Warn, "the database was handed in with a driver that has no notifications"
-		found.Fix = "open it by URL, or with pgx"
-		return found
+		return warn("the database was handed in with a driver that has no notifications", "open it by URL, or with pgx")
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	conn, err := e.listener.connect(ctx)
 	if err != nil {
-		found.Level, found.Found = store.Warn, "no connection for notifications: "+e.Frame.Fault(ctx, err).Error()
-		found.Fix = "correct listen= in the URL, or raise max_connections"
-		return found
+		return warn("no connection for notifications: "+e.Frame.Fault(ctx, err).Error(),
+			"correct listen= in the URL, or raise max_connections")
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing depends on it
 	var pid uint32
 	if err := conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
-		found.Level, found.Found = store.Warn, "the connection for notifications fails: "+e.Frame.Fault(ctx, err).
-			Error()
-		found.Fix = "run doctor again"
-		return found
+		return warn("the connection for notifications fails: "+e.Frame.Fault(ctx, err).Error(), "run doctor again")
 	}
 	if pid != conn.PgConn().PID() {
-		found.Level = store.Warn
-		found.Found = "a pooler (PgBouncer or similar) is in between, which passes no notifications on"
-		found.Fix = "append listen=postgres://HOST:PORT/DATABASE of the server itself to the URL, with / as %2F"
-		return found
+		return warn("a pooler (PgBouncer or similar) is in between, which passes no notifications on",
+			"append listen=postgres://HOST:PORT/DATABASE of the server itself to the URL, with / as %2F")
 	}
 	if _, err := conn.Exec(ctx, "LISTEN holdfast_doctor; UNLISTEN holdfast_doctor",
 		pgx.QueryExecModeSimpleProtocol); err != nil {
-		found.Level, found.Found = store.Warn, "LISTEN is refused: "+strings.TrimSpace(e.Frame.Fault(ctx, err).Error())
-		found.Fix = "let this user LISTEN, or connect to the primary"
-		return found
+		return warn("LISTEN is refused: "+strings.TrimSpace(e.Frame.Fault(ctx, err).Error()),
+			"let this user LISTEN, or connect to the primary")
 	}
-	found.Why = ""
-	return found
+	return store.Finding{Check: "listen", Found: "notifications arrive: a waiter is woken at once"}
 }

@@ -53,8 +53,7 @@ func classify(sent []byte) proxy.Flow {
 func (h *harness) Open(t testing.TB, prefix string) (store.Store, storetest.Link) {
 	t.Helper()
 	p := testkit.Proxy(t, h.address, proxy.Classify(classify))
-	s, err := postgres.Open(t.Context(), urlAt(h.address),
-		postgres.WithPrefix(prefix), h.through(p.Addr()))
+	s, err := postgres.Open(t.Context(), urlAt(h.address), postgres.WithPrefix(prefix), h.through(p.Addr()))
 	testkit.Must(t, err)
 	return s, p.Link()
 }

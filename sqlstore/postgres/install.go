@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/jackc/pgx/v5"
@@ -25,15 +26,14 @@ func (e *engine) prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case found.version < oldest:
-		return finalError(
-			fmt.Sprintf("the server is version %d, and 13 is the oldest that is supported", found.version/10000),
-		)
+		return dbserver.FinalError(fmt.Sprintf("the server is version %d, and 13 is the oldest that is supported",
+			found.version/10000))
 	case found.encoding != "UTF8":
-		return finalError("the database has the encoding " + found.encoding + ", and UTF8 is needed")
+		return dbserver.FinalError("the database has the encoding " + found.encoding + ", and UTF8 is needed")
 	case found.readOnly:
 		return errReadOnly
 	case found.lacking != "" && !e.trusting:
-		return finalError("this user lacks " + found.lacking)
+		return dbserver.FinalError("this user lacks " + found.lacking)
 	case !found.tables:
 		if err := e.create(ctx); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (e *engine) create(ctx context.Context) error {
 		return nil
 	}
 	if isForbidden(err) {
-		return finalError("this user may not create the schema holdfast: have an administrator run what " +
+		return dbserver.FinalError("this user may not create the schema holdfast: have an administrator run what " +
 			"`holdfast schema postgres` prints, and grant what it says; or grant CREATE on the database")
 	}
 	return err
@@ -124,8 +124,9 @@ func (e *engine) migrate(ctx context.Context) error {
 		err = e.run(ctx, fmt.Sprintf("DO $$ BEGIN IF (SELECT max(format) FROM holdfast.slots) <> %d THEN "+
 			"RAISE EXCEPTION USING ERRCODE = '40001'; END IF; END $$;\n", written)+e.migrations[written-1])
 		if isForbidden(err) {
-			return finalError(fmt.Sprintf("the tables have format %d, this program needs format %d, and this user may "+
-				"not migrate them: have their owner run what `holdfast schema postgres` prints", written, e.Format))
+			return dbserver.FinalError(fmt.Sprintf("the tables have format %d, this program needs format %d, and this "+
+				"user may not migrate them: have their owner run what `holdfast schema postgres` prints",
+				written, e.Format))
 		}
 		if err != nil && !isRolledBack(err) {
 			return errors.Join(errors.New("the tables could not be brought to the newest format"), err)

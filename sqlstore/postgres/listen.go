@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/jackc/pgx/v5"
@@ -106,17 +107,15 @@ func (l *listener) run() {
 		} else {
 			pause = min(2*pause, longestPause)
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-l.frame.Life().Done():
-			timer.Stop()
 		}
 	}
 }
 
-// serve connects, and listens now and whenever it is requested, until the connection ends or was idle for maxIdle. It
-// reports whether it has listened.
+// serve connects, and listens now and whenever it is requested, until the connection ends or was idle for
+// dbserver.MaxIdle. It reports whether it has listened.
 func (l *listener) serve() (listened bool) {
 	life, leave := context.WithCancel(l.frame.Life())
 	defer leave()
@@ -140,7 +139,7 @@ func (l *listener) serve() (listened bool) {
 	for ok := true; ok && execute(life, conn, "LISTEN "+pgx.Identifier{"holdfast_" + l.inbox}.Sanitize()); {
 		listened = true
 		l.receive(life, conn)
-		ok = execute(life, conn, "UNLISTEN *") && l.isAsked(life, time.After(maxIdle))
+		ok = execute(life, conn, "UNLISTEN *") && l.isAsked(life, time.After(dbserver.MaxIdle))
 	}
 	return listened
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/dbserver"
 	"github.com/holdfast-go/holdfast/internal/endpoint"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/sqlstore/routines"
@@ -30,21 +31,8 @@ func init() {
 	store.Register("postgresql", openURL)
 }
 
-const (
-	openTimeout = 10 * time.Second
-
-	// maxConnections bounds the connections of a store that was opened by URL, beside the one that listens.
-	maxConnections = 8
-	// maxIdle and maxAge bound how long its connections may be idle, and how old they may become.
-	maxIdle = 5 * time.Minute
-	maxAge  = time.Hour
-
-	// oldest is the oldest supported version of the server, as in server_version_num.
-	oldest = 130000
-)
-
-// pace is how often a client polls while its claims wait.
-var pace = sqlstore.Pace{First: 2 * time.Millisecond, Most: 100 * time.Millisecond, Listening: 500 * time.Millisecond}
+// oldest is the oldest supported version of the server, as in server_version_num.
+const oldest = 130000
 
 // An Option configures a store.
 type Option func(*settings)
@@ -173,11 +161,11 @@ var leading = []any{pgx.QueryExecModeExec}
 
 // configIn returns how the connections of a database are made, or nil if its driver is not pgx itself.
 func configIn(ctx context.Context, db *sql.DB) (config *pgx.ConnConfig, err error) {
-	within, cancel := context.WithTimeout(ctx, openTimeout)
+	within, cancel := context.WithTimeout(ctx, dbserver.OpenTimeout)
 	defer cancel()
 	conn, err := db.Conn(within)
 	if err != nil {
-		return nil, newFrame("postgres", nil, explain).Outcome(ctx, within, openTimeout, err)
+		return nil, newFrame("postgres", nil, explain).Outcome(ctx, within, dbserver.OpenTimeout, err)
 	}
 	defer conn.Close() //nolint:errcheck // returns it to the pool
 	err = conn.Raw(func(c any) error {
@@ -225,12 +213,9 @@ func open(ctx context.Context, config *pgx.ConnConfig, options []Option) (*sqlst
 		config.DialFunc = s.dial
 	}
 	logIn := s.logIn
-	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(logIn), stdlib.OptionShouldPing(isSuspect))
-	db.SetMaxOpenConns(maxConnections)
-	db.SetMaxIdleConns(maxConnections)
-	db.SetConnMaxIdleTime(maxIdle)
-	db.SetConnMaxLifetime(maxAge)
-	e := &engine{Engine: routines.Engine{DB: db, Owned: true, MaxIdle: maxConnections}}
+	db := dbserver.Bound(
+		stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(logIn), stdlib.OptionShouldPing(isSuspect)))
+	e := &engine{Engine: routines.Engine{DB: db, Owned: true, MaxIdle: dbserver.MaxConnections}}
 	e.Unsent = true
 	e.listener.connect = connectTo(config, logIn)
 	return e.open(ctx, config, &s)
@@ -330,7 +315,6 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 	}
 	s.hide = e.HidePassword
 	e.Prefix = s.prefix
-	e.Tokens = store.SurvivesRestart | store.SurvivesDataLoss | store.SurvivesClockBack
 	e.listener.frame, e.listener.inbox, e.listener.wake = e.Frame, strings.ToLower(rand.Text()), make(chan struct{}, 1)
 	e.Inbox = e.listener.address
 	if s.listen != "" {
@@ -348,13 +332,7 @@ func (e *engine) open(ctx context.Context, config *pgx.ConnConfig, s *settings) 
 		hideUser(e.Frame, at.LoneUser())
 		e.listener.connect = connectTo(config, s.logIn)
 	}
-	within, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	if err := e.prepare(within); err != nil {
-		return nil, errors.Join(e.Frame.Outcome(ctx, within, openTimeout, err), e.Engine.Close())
-	}
-	_ = e.Sweep(within) // a failure is harmless: expired claims block no client
-	return sqlstore.New(e, e.Frame, pace), nil
+	return dbserver.Open(ctx, e, &e.Engine, e.prepare)
 }
 
 // Notify implements sqlstore.Engine.

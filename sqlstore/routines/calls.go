@@ -268,53 +268,42 @@ func (e *Engine) isThorough() bool {
 // Queue implements sqlstore.Engine.
 func (e *Engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 	queue := store.Queue{Name: name}
-	if err := e.tidy(ctx, slotOf(e.Prefix, name), e.Prefix, name); err != nil {
+	err := e.tidy(ctx, slotOf(e.Prefix, name), e.Prefix, name)
+	if err != nil {
 		return queue, err
 	}
-	begin := func() { queue.Entries = nil }
-	err := e.query(ctx, e.Text.Queue, []any{e.Prefix, name}, begin, func(rows *sql.Rows) error {
+	queue.Entries, err = readAll(ctx, e, e.Text.Queue, func(rows *sql.Rows) (store.Entry, error) {
 		var text string
 		if err := rows.Scan(&text); err != nil {
-			return err
+			return store.Entry{}, err
 		}
-		entry, err := readEntry(name, text)
-		queue.Entries = append(queue.Entries, entry)
-		return err
-	})
+		return readEntry(name, text)
+	}, e.Prefix, name)
 	return queue, err
 }
 
 // Names implements sqlstore.Engine.
-func (e *Engine) Names(ctx context.Context, prefix string) (names []string, err error) {
-	begin := func() { names = nil }
-	err = e.query(ctx, e.Text.Names, []any{e.Prefix, prefix}, begin, func(rows *sql.Rows) error {
-		var name string
-		err := rows.Scan(&name)
-		names = append(names, name)
-		return err
-	})
-	return names, err
+func (e *Engine) Names(ctx context.Context, prefix string) ([]string, error) {
+	return readAll(ctx, e, e.Text.Names, func(rows *sql.Rows) (name string, err error) {
+		err = rows.Scan(&name)
+		return name, err
+	}, e.Prefix, prefix)
 }
 
 // ReadPage implements sqlstore.PageReader.
-func (e *Engine) ReadPage(ctx context.Context, prefix, after string, most int) (claims []sqlstore.Listed, err error) {
-	begin := func() { claims = nil }
-	err = e.query(ctx, e.Text.Page, []any{e.Prefix, prefix, after, most}, begin, func(rows *sql.Rows) error {
+func (e *Engine) ReadPage(ctx context.Context, prefix, after string, most int) ([]sqlstore.Listed, error) {
+	return readAll(ctx, e, e.Text.Page, func(rows *sql.Rows) (c sqlstore.Listed, err error) {
 		var name, text string
 		var format int
 		if err := rows.Scan(&name, &format, &text); err != nil {
-			return err
+			return c, err
 		}
-		c := sqlstore.Listed{Newer: format > e.Format}
-		var err error
-		if !c.Newer {
+		if c.Newer = format > e.Format; !c.Newer {
 			c.Entry, err = readEntry(name, text)
 		}
 		c.Name = name
-		claims = append(claims, c)
-		return err
-	})
-	return claims, err
+		return c, err
+	}, e.Prefix, prefix, after, most)
 }
 
 // Sweep implements sqlstore.Engine. Of all clients, one sweeps per minute.
@@ -323,18 +312,26 @@ func (e *Engine) Sweep(ctx context.Context) error {
 		slot         int
 		prefix, name string
 	}
-	var queues []resource
-	begin := func() { queues = nil }
-	err := e.query(ctx, e.Text.Expired, []any{e.Format}, begin, func(rows *sql.Rows) error {
-		var r resource
-		err := rows.Scan(&r.slot, &r.prefix, &r.name)
-		queues = append(queues, r)
-		return err
-	})
+	queues, err := readAll(ctx, e, e.Text.Expired, func(rows *sql.Rows) (r resource, err error) {
+		err = rows.Scan(&r.slot, &r.prefix, &r.name)
+		return r, err
+	}, e.Format)
 	for i := 0; ctx.Err() == nil && i < len(queues); i++ {
 		err = cmp.Or(err, e.tidy(ctx, queues[i].slot, queues[i].prefix, queues[i].name))
 	}
 	return err
+}
+
+// readAll runs a query and returns what read makes of its rows.
+func readAll[T any](ctx context.Context, e *Engine, text string, read func(*sql.Rows) (T, error), args ...any) (
+	all []T, err error) {
+	begin := func() { all = nil }
+	err = e.query(ctx, text, args, begin, func(rows *sql.Rows) error {
+		one, err := read(rows)
+		all = append(all, one)
+		return err
+	})
+	return all, err
 }
 
 // queryAll makes a call that has n results. Untidy are the indexes of claims whose queues need to be tidied.

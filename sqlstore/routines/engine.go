@@ -119,9 +119,7 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 	sent := time.Now()
 	pause := firstPause
 	for bad := 0; ; {
-		if begin != nil {
-			begin()
-		}
+		begin()
 		rows, conn, err := e.send(ctx, text, args)
 		for err == nil && rows.Next() {
 			err = scan(rows)
@@ -148,7 +146,9 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			if retried := e.retried.Load(); retried != nil {
 				(*retried)(err)
 			}
-			if !sleep(ctx, pause/2+rand.N(pause/2)) {
+			select {
+			case <-time.After(pause/2 + rand.N(pause/2)):
+			case <-ctx.Done():
 				return err
 			}
 			pause = min(2*pause, longestPause)
@@ -318,17 +318,6 @@ func (e *Engine) explainNoConnection(ctx context.Context, err error) error {
 }
 
 var errFull = errors.New("all connections of the program's pool are in use")
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // Notify implements sqlstore.Engine. This engine pushes nothing.
 func (e *Engine) Notify(func(store.ID, store.Status)) {}

@@ -19,9 +19,7 @@ var networked = []string{"nfs", "cifs", "smb", "smb2", "9p", "afs", "ceph", "lus
 const leastFree = 64 << 20
 
 // pragmas are what SQLite reports of the file.
-type pragmas struct {
-	version, journal string
-}
+type pragmas struct{ version, journal string }
 
 // Examine implements store.Examiner.
 func (e *engine) Examine(ctx context.Context) []store.Finding {
@@ -40,16 +38,9 @@ func (e *engine) Examine(ctx context.Context) []store.Finding {
 		journal.Why = "without the write-ahead log readers and writers block each other"
 		journal.Fix = "move the file to a local disk; then sqlite3 FILE 'PRAGMA journal_mode = wal'"
 	}
-	return append(
-		all,
-		store.Finding{Check: "version", Found: "SQLite " + p.version},
-		journal,
-		store.Finding{
-			Check: "clock",
-			Found: "the file is of this machine, and deadlines count from its start: no clock " +
-				"can be wrong",
-		},
-	)
+	return append(all, store.Finding{Check: "version", Found: "SQLite " + p.version}, journal, store.Finding{
+		Check: "clock", Found: "the file is of this machine, and deadlines count from its start: no clock can be wrong",
+	})
 }
 
 // pragmas reads what SQLite reports.

@@ -78,12 +78,6 @@ func (tx *transaction) fastLeave(c *store.Claim) (done bool, err error) {
 		`DELETE FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND seat = ?3 AND id = ?4 AND ticket = ?5
 		AND format <= ?6 AND (SELECT format FROM holdfast_meta) <= ?6
 		AND NOT EXISTS (SELECT 1 FROM holdfast_claims WHERE prefix = ?1 AND name = ?2 AND seat <> ?3)`,
-		tx.prefix,
-		c.Name,
-		int64(seat),
-		c.ID.String(),
-		int64(c.Ticket),
-		format,
-	)
+		tx.prefix, c.Name, int64(seat), c.ID.String(), int64(c.Ticket), format)
 	return n > 0, err
 }

@@ -216,6 +216,16 @@ func (f *file) each(query string, args []any, read func(*sql.Rows) error) error 
 	return rows.Err()
 }
 
+// readAll runs a query and returns what read makes of its rows.
+func readAll[T any](f *file, query string, read func(*sql.Rows) (T, error), args ...any) (all []T, err error) {
+	err = f.each(query, args, func(rows *sql.Rows) error {
+		one, err := read(rows)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
 // version returns a number that changes when another connection has written.
 func (f *file) version() (v int64, err error) {
 	_, err = f.one("PRAGMA data_version", nil, &v)

@@ -25,8 +25,7 @@ func TestNewerFileWhileOpen(t *testing.T) {
 		"Leave":       func(e *engine, _, waiter *store.Claim) error { return e.Leave(t.Context(), waiter) },
 		"Leave alone": func(e *engine, alone, _ *store.Claim) error { return e.Leave(t.Context(), alone) },
 		"Break": func(e *engine, _, waiter *store.Claim) error {
-			return e.Break(t.Context(), "x",
-				waiter.Ticket)
+			return e.Break(t.Context(), "x", waiter.Ticket)
 		},
 		"Detach": func(e *engine, alone, _ *store.Claim) error {
 			_, err := e.Detach(t.Context(), alone, store.ID{9}, alone.TTL)

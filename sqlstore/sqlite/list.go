@@ -20,21 +20,15 @@ func (e *engine) ReadPage(ctx context.Context, prefix, after string, most int) (
 			return nil, err
 		}
 	}
-	return read(ctx, e, func(tx *transaction) (claims []sqlstore.Listed, err error) {
+	return read(ctx, e, func(tx *transaction) ([]sqlstore.Listed, error) {
 		dead := map[string]bool{} // clients that were tested
-		err = tx.each(
+		return readAll(tx.file,
 			`SELECT ticket, id, state, kind, units, capacity, deadline, ttl, grace, since, turn, waits, details,
 			name, format, inbox FROM holdfast_claims
 			WHERE prefix = ?1 AND name >= ?2 AND substr(name, 1, length(?2)) = ?2 AND name > ?3
 			ORDER BY name, seat LIMIT ?4`,
-			[]any{tx.prefix, prefix, after, most},
-			func(rows *sql.Rows) error {
-				c, err := tx.listed(rows, dead)
-				claims = append(claims, c)
-				return err
-			},
-		)
-		return claims, err
+			func(rows *sql.Rows) (sqlstore.Listed, error) { return tx.listed(rows, dead) },
+			tx.prefix, prefix, after, most)
 	})
 }
 

@@ -106,11 +106,9 @@ func (q *queue) wait(d time.Duration, quit <-chan struct{}) (first bool) {
 	if first {
 		return true
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-granted:
-	case <-timer.C:
+	case <-time.After(d):
 	case <-quit:
 	}
 	q.mu.Lock()

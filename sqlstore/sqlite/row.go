@@ -84,21 +84,8 @@ func (tx *transaction) remove(c *store.Claim) (bool, error) {
 func (tx *transaction) values(c *store.Claim) ([]any, error) {
 	waits, details, err := tx.texts(c)
 	return []any{
-		tx.prefix,
-		c.Name,
-		c.ID.String(),
-		c.Kind.String(),
-		c.Units,
-		c.Limit,
-		tx.deadline(c),
-		int64(c.TTL),
-		int64(c.Grace),
-		tx.wall.UnixMicro(),
-		c.Turn,
-		tx.engine.notifier.name(),
-		waits,
-		details,
-		format,
+		tx.prefix, c.Name, c.ID.String(), c.Kind.String(), c.Units, c.Limit, tx.deadline(c), int64(c.TTL),
+		int64(c.Grace), tx.wall.UnixMicro(), c.Turn, tx.engine.notifier.name(), waits, details, format,
 	}, err
 }
 
@@ -157,15 +144,11 @@ func (tx *transaction) attach(r *row, c *store.Claim) error {
 func (tx *transaction) deadline(c *store.Claim) int64 { return tx.now + int64(c.TTL) + int64(c.Grace) }
 
 // entries returns the first claims of a queue, or all of them if most is -1.
-func (tx *transaction) entries(name string, most int) (places []store.Entry, err error) {
-	err = tx.each(`SELECT ticket, id, state, kind, units, capacity, deadline, ttl, grace, since, turn, waits, details
-		FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT ?`, []any{tx.prefix, name, most},
-		func(rows *sql.Rows) error {
-			p, err := tx.scanEntry(name, rows)
-			places = append(places, p)
-			return err
-		})
-	return places, err
+func (tx *transaction) entries(name string, most int) ([]store.Entry, error) {
+	return readAll(tx.file,
+		`SELECT ticket, id, state, kind, units, capacity, deadline, ttl, grace, since, turn, waits, details
+		FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT ?`,
+		func(rows *sql.Rows) (store.Entry, error) { return tx.scanEntry(name, rows) }, tx.prefix, name, most)
 }
 
 // scanEntry reads an entry from a row of those columns, and what follows them into more.

