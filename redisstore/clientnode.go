@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/rueidis"
 )
@@ -62,11 +63,7 @@ func (u *unknownNode) B() rueidis.Builder { return u.builder }
 
 // DoMulti returns the error for each command.
 func (u *unknownNode) DoMulti(_ context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
-	results := make([]rueidis.RedisResult, len(commands))
-	for i := range results {
-		results[i] = rueidis.NewErrorResult(u.err)
-	}
-	return results
+	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(u.err)}, len(commands))
 }
 
 // Close does nothing.

@@ -195,7 +195,7 @@ func (c *cluster) node(address string) (*node, error) {
 		return n, nil
 	}
 	if c.closed {
-		return nil, errUnplugged
+		return nil, rediswire.ErrNotInUse
 	}
 	client, owned, err := c.clients(address)
 	if err != nil {
@@ -283,7 +283,7 @@ func (c *cluster) shouldRetry(ctx context.Context, slot int, w *connection, err 
 	if ctx.Err() != nil || c.store.frame.Closed() || attempt >= maxMoves && !isMoving(err) {
 		return false
 	}
-	if w == nil && errors.Is(err, errUnplugged) {
+	if w == nil && errors.Is(err, rediswire.ErrNotInUse) {
 		return true // the node was closed meanwhile, and another has its slots
 	}
 	if errors.Is(err, errDeparted) {

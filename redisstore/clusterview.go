@@ -30,7 +30,7 @@ func (c *cluster) refresh(ctx context.Context) error {
 	if l == nil {
 		if c.closed {
 			c.mu.Unlock()
-			return errUnplugged
+			return rediswire.ErrNotInUse
 		}
 		l = &viewRefresh{done: make(chan struct{})}
 		c.refreshing = l
@@ -111,7 +111,7 @@ func (c *cluster) believe(all []claimed) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return errUnplugged // the nodes are being closed
+		return rediswire.ErrNotInUse // the nodes are being closed
 	}
 	if latest >= c.epoch && !c.isOutdated(best) {
 		c.doubted = time.Time{}
@@ -305,7 +305,7 @@ func readView(text string, names map[string]string, host string) (view []claimed
 		address, _, _ := strings.Cut(words[1], "@")
 		colon := strings.LastIndexByte(address, ':') // an IPv6 address has no brackets
 		if colon < 0 {
-			return nil, fmt.Errorf("%w: %q", errShape, line)
+			return nil, fmt.Errorf("%w: %q", rediswire.ErrShape, line)
 		}
 		h, port := strings.Trim(address[:colon], "[]"), address[colon+1:]
 		its := claimed{id: words[0], own: strings.Contains(words[2], "myself")}
@@ -314,7 +314,7 @@ func readView(text string, names map[string]string, host string) (view []claimed
 		}
 		its.address = net.JoinHostPort(cmp.Or(h, host), port)
 		if its.epoch, err = strconv.ParseInt(words[6], 10, 64); err != nil {
-			return nil, fmt.Errorf("%w: %q", errShape, line)
+			return nil, fmt.Errorf("%w: %q", rediswire.ErrShape, line)
 		}
 		for _, word := range words[8:] {
 			if strings.HasPrefix(word, "[") {
@@ -322,14 +322,14 @@ func readView(text string, names map[string]string, host string) (view []claimed
 			}
 			slots, ok := readRange(word)
 			if !ok {
-				return nil, fmt.Errorf("%w: %q", errShape, line)
+				return nil, fmt.Errorf("%w: %q", rediswire.ErrShape, line)
 			}
 			its.slots = append(its.slots, slots)
 		}
 		view = append(view, its)
 	}
 	if len(view) == 0 {
-		return nil, fmt.Errorf("%w: no node keeps anything", errShape)
+		return nil, fmt.Errorf("%w: no node keeps anything", rediswire.ErrShape)
 	}
 	return view, nil
 }

@@ -58,7 +58,7 @@ g :0@0 master,noaddr - 0 0 6 disconnected 105
 		"a 10.0.0.1 master - 0 0 1 connected 1\n",
 		"a 10.0.0.1:1@2 master - 0 0 x connected 1\n", "a 10.0.0.1:1@2 master - 0 0 1 connected 2-1\n",
 		"a 10.0.0.1:1@2 master - 0 0 1 connected 0-16384\n"} {
-		if view, err := readView(bad, nil, ""); !errors.Is(err, errShape) {
+		if view, err := readView(bad, nil, ""); !errors.Is(err, rediswire.ErrShape) {
 			t.Errorf("%q gives %+v and %v", bad, view, err)
 		}
 	}
@@ -71,7 +71,7 @@ func newDeafCluster(t *testing.T) *cluster {
 	c := s.newCluster(nil, func(address string) (rueidis.Client, bool, error) {
 		client, err := rediswire.NewClient(
 			s.frame.Life(),
-			dialTimeout,
+			rediswire.DialTimeout,
 			rueidis.ClientOption{InitAddress: []string{address}},
 			func(context.Context, string, *tls.Config) (net.Conn, error) {
 				return nil, errors.New("nobody is there")
@@ -134,7 +134,7 @@ func TestBelieve(t *testing.T) {
 		t.Errorf("a cluster that was made again: %s and %v", c.keepers(5), err)
 	}
 	c.store.Close()
-	if err := c.believe([]claimed{claim("y", 9, 0, 4)}); !errors.Is(err, errUnplugged) || len(c.nodes) != 1 {
+	if err := c.believe([]claimed{claim("y", 9, 0, 4)}); !errors.Is(err, rediswire.ErrNotInUse) || len(c.nodes) != 1 {
 		t.Errorf("after it was closed: %v, and %d nodes", err, len(c.nodes))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -19,7 +18,7 @@ func (s *lines) Detach(ctx context.Context, c store.Claim, as store.ID, d time.D
 // have been attached by another client before the server lost data.
 func (s *lines) Attach(ctx context.Context, c store.Claim, from store.ID) (store.Status, error) {
 	at := s.topology.keysFor(s.keys.line(c.Name))
-	return s.transfer(ctx, &c, from, c.ID, c.TTL, c.Grace, []string{at.channel + " " + s.encoder.about(&c)})
+	return s.transfer(ctx, &c, from, c.ID, c.TTL, c.Grace, []string{at.channel + " " + s.about(&c)})
 }
 
 // transfer gives the claim from in the queue of c the ID to, with a ttl and a grace. client has the last argument of
@@ -33,14 +32,10 @@ func (s *lines) transfer(ctx context.Context, c *store.Claim, from, to store.ID,
 	defer call.End()
 	line := s.keys.line(c.Name)
 	at := s.topology.keysFor(line)
-	args := append([]string{"", millis(s.guard), from.String(), to.String(), millis(ttl), millis(grace)}, client...)
-	var answer rediswire.Reply
-	try := s.try(at, true)
-	for try.next(call.Context) {
-		args[0] = try.connection.run
-		answer = detachScript.Run(call.Context, try.conn, []string{line, at.run}, args)
-		try.done(answer)
-	}
+	answer, try := s.runScript(call.Context, detachScript, at, true, func(w *connection) execution {
+		args := []string{w.run, millis(s.guard), from.String(), to.String(), millis(ttl), millis(grace)}
+		return execution{Keys: []string{line, at.run}, Args: append(args, client...)}
+	})
 	if try.err != nil {
 		return store.Status{}, call.Outcome(try.err)
 	}

@@ -17,18 +17,7 @@ var _ store.Examiner = (*Store)(nil)
 
 // Examine implements store.Examiner. It reads INFO and CONFIG of each server that keeps locks, and the keys under the
 // names of Holdfast.
-func (s *Store) Examine(ctx context.Context) []store.Finding {
-	switch mode := s.mode.(type) {
-	case *lines:
-		return mode.examine(ctx)
-	case *plainMode:
-		return mode.examine(ctx)
-	}
-	return nil
-}
-
-// examine returns the findings about all servers that keep locks.
-func (b *base) examine(ctx context.Context) (all []store.Finding) {
+func (b *base) Examine(ctx context.Context) (all []store.Finding) {
 	space := census{own: b.keys.lines}
 	masters := 0
 	err := b.topology.each(ctx, func(n *node) error {
@@ -43,15 +32,15 @@ func (b *base) examine(ctx context.Context) (all []store.Finding) {
 	})
 	if err != nil {
 		all = append(all, store.Finding{
-			Check: "server", Level: store.Warn, Found: "a server could not be examined: " + b.frame.Fault(ctx,
-				err).Error(),
-			Why: "names that it keeps cannot be locked while it is away",
-			Fix: "start it, or let a replica take its place",
+			Check: "server", Level: store.Warn,
+			Found: "a server could not be examined: " + b.frame.Fault(ctx, err).Error(),
+			Why:   "names that it keeps cannot be locked while it is away",
+			Fix:   "start it, or let a replica take its place",
 		})
 	}
 	switch t := b.topology.(type) {
 	case *sentinels:
-		all = append(all, t.examine(ctx)...)
+		all = append(all, t.examine(ctx))
 	case *cluster:
 		all = append(all, t.examine(ctx, masters))
 	}
@@ -59,7 +48,7 @@ func (b *base) examine(ctx context.Context) (all []store.Finding) {
 }
 
 // examine reports how many sentinels respond and agree.
-func (s *sentinels) examine(ctx context.Context) []store.Finding {
+func (s *sentinels) examine(ctx context.Context) store.Finding {
 	said, lost := s.queryAll(ctx, 0)
 	masters := map[string]int{}
 	for _, one := range said {
@@ -67,16 +56,15 @@ func (s *sentinels) examine(ctx context.Context) []store.Finding {
 	}
 	f := store.Finding{Check: "majority"}
 	switch n := len(s.addresses); {
-	case !s.isMajority(len(said)):
-		f.Level = store.Fail
-		f.Found = fmt.Sprintf("%d of %d sentinels of the URL respond: %v", len(said), n, lost)
-		f.Why = "without a majority no failover happens: when the master dies, no lock is granted"
-		f.Fix = "start the sentinels, or correct the URL"
 	case len(said) < n:
 		f.Level = store.Warn
 		f.Found = fmt.Sprintf("%d of %d sentinels of the URL respond: %v", len(said), n, lost)
 		f.Why = "fewer failures are left until no failover is possible"
 		f.Fix = "start the sentinels, or correct the URL"
+		if !s.isMajority(len(said)) {
+			f.Level = store.Fail
+			f.Why = "without a majority no failover happens: when the master dies, no lock is granted"
+		}
 	case len(masters) > 1:
 		f.Level = store.Warn
 		f.Found = fmt.Sprintf("the sentinels name %d different masters", len(masters))
@@ -90,7 +78,7 @@ func (s *sentinels) examine(ctx context.Context) []store.Finding {
 	default:
 		f.Found = fmt.Sprintf("%d of %d sentinels respond and name the same master", len(said), n)
 	}
-	return []store.Finding{f}
+	return f
 }
 
 // examine reports whether the cluster serves all slots.

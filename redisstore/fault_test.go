@@ -111,8 +111,8 @@ func TestUnusableServers(t *testing.T) {
 	t.Parallel()
 	for says, info := range map[string]string{
 		"it is Dragonfly df-v1.40.1, whose INFO has no run_id": dragonflyInfo,
-		"it is KeyDB 6.3.4 as an active replica": strings.Replace(keydbInfo, "master", "active-replica",
-			1),
+		"it is KeyDB 6.3.4 as an active replica": strings.Replace(
+			keydbInfo, "master", "active-replica", 1),
 		"it is KeyDB 6.0.16, and Redis 6.2 is the oldest": strings.Replace(keydbInfo, "6.3.4", "6.0.16", 1),
 		"it is a Sentinel":                     strings.Replace(valkeyInfo, "standalone", "sentinel", 1),
 		"it is a node of a cluster; name that": strings.Replace(valkeyInfo, "standalone", "cluster", 1),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
@@ -44,7 +45,7 @@ const (
 // lines is the mode that keeps a queue for each name.
 type lines struct {
 	*base
-	encoder encoder
+	owners rediskey.Owners // each as an about
 }
 
 // newLines returns the mode with queues.
@@ -155,10 +156,8 @@ func (s *lines) joined(answer rediswire.Reply, sent time.Time, c *store.Claim, a
 	case "mark":
 		return store.Status{}, s.badMark(at, w.rest)
 	case "mismatch":
-		inUse := store.Demand{
-			Kind:  store.Kind(w.number(8)),
-			Limit: int32(w.number(32)),
-		} //nolint:gosec // of so many bits
+		//nolint:gosec // of so many bits
+		inUse := store.Demand{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32))}
 		if !w.bad {
 			return store.Status{}, &store.MismatchError{InUse: inUse}
 		}
@@ -370,7 +369,7 @@ func (s *lines) appendKept(to []store.Status, b batch, answer rediswire.Reply, t
 	case err == nil && len(texts) == 1 && texts[0] != "ok":
 		err = s.refused(texts[0], b.at.run)
 	case err == nil && (len(texts) != len(b.claims)+1 || texts[0] != "ok"):
-		err = errShape
+		err = rediswire.ErrShape
 	}
 	for i := range b.claims {
 		if err != nil {
@@ -443,13 +442,10 @@ func (s *lines) Break(ctx context.Context, name string, ticket uint64) error {
 	}
 	line := s.keys.line(name)
 	at := s.topology.keysFor(line)
-	var answer rediswire.Reply
-	try := s.try(at, false)
-	for try.next(call.Context) {
-		args := []string{strconv.FormatUint(ticket, 10), try.connection.run, millis(s.guard)}
-		answer = breakScript.Run(call.Context, try.conn, []string{line, at.run}, args)
-		try.done(answer)
-	}
+	answer, try := s.runScript(call.Context, breakScript, at, false, func(w *connection) execution {
+		args := []string{strconv.FormatUint(ticket, 10), w.run, millis(s.guard)}
+		return execution{Keys: []string{line, at.run}, Args: args}
+	})
 	return call.Outcome(s.expectDone(try.err, answer, line))
 }
 

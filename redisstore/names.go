@@ -160,14 +160,14 @@ func readScan(reply rediswire.Reply) (next uint64, keys []string, err error) {
 		return 0, nil, err
 	}
 	if len(page) != 2 {
-		return 0, nil, errShape
+		return 0, nil, rediswire.ErrShape
 	}
 	text, err := page[0].Text()
 	if err != nil {
 		return 0, nil, err
 	}
 	if next, err = strconv.ParseUint(text, 10, 64); err != nil {
-		return 0, nil, errShape
+		return 0, nil, rediswire.ErrShape
 	}
 	keys, err = page[1].Texts()
 	return next, keys, err
@@ -214,12 +214,9 @@ func (s *lines) listAll(ctx context.Context, lines []string, what ...string) ([]
 // list runs list.lua on queues of one slot.
 func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...string) ([]rediswire.Reply, error) {
 	keys := append(slices.Clone(lines), at.run)
-	var answer rediswire.Reply
-	try := s.try(at, false)
-	for try.next(ctx) {
-		answer = listScript.Run(ctx, try.conn, keys, append([]string{try.connection.run, millis(s.guard)}, what...))
-		try.done(answer)
-	}
+	answer, try := s.runScript(ctx, listScript, at, false, func(w *connection) execution {
+		return execution{Keys: keys, Args: append([]string{w.run, millis(s.guard)}, what...)}
+	})
 	if try.err != nil {
 		return nil, try.err
 	}
@@ -228,7 +225,7 @@ func (s *lines) list(ctx context.Context, at *slotKeys, lines []string, what ...
 	}
 	answers, err := answer.List()
 	if err == nil && len(answers) != len(lines) {
-		err = fmt.Errorf("%w: %d lines, and %d were asked for", errShape, len(answers), len(lines))
+		err = fmt.Errorf("%w: %d lines, and %d were asked for", rediswire.ErrShape, len(answers), len(lines))
 	}
 	return answers, err
 }

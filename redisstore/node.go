@@ -15,22 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Errors of package rediswire, under shorter names.
-var (
-	errCut       = rediswire.ErrCut
-	errReplica   = rediswire.ErrReplica
-	errCluster   = rediswire.ErrCluster
-	errUnplugged = rediswire.ErrNotInUse
-	errShape     = rediswire.ErrShape
-)
-
 type (
 	reconnector = rediswire.Reconnector[*connection]
 	script      = rediswire.Script
 	execution   = rediswire.Execution
 )
-
-const dialTimeout = rediswire.DialTimeout
 
 // A node is a server that keeps locks, and the store's connections to it.
 type node struct {
@@ -62,7 +51,7 @@ func (b *base) newNode(address string, client rueidis.Client, owned bool) *node 
 		n.grants = &n.acked
 	}
 	for _, p := range n.reconnectors() {
-		p.Made = func(w *connection) { n.keepTo(w.run, errCut) }
+		p.Made = func(w *connection) { n.keepTo(w.run, rediswire.ErrCut) }
 	}
 	return n
 }
@@ -111,7 +100,7 @@ type connection struct {
 	rounds *rounds // for what replicas must acknowledge; otherwise nil
 }
 
-// newWire returns a new connection with the properties of its server.
+// newConnection returns a new connection with the properties of its server.
 func newConnection(w *rediswire.Connection, err error) (*connection, error) {
 	if err != nil {
 		return nil, err
@@ -188,7 +177,7 @@ func (b *base) probe(ctx context.Context, w *connection, at *slotKeys, topic str
 		return fmt.Errorf("%w: it runs no scripts: %w", errUnusable, why)
 	}
 	if err == nil && said != "ok" {
-		err = fmt.Errorf("%w: %q", errShape, said)
+		err = fmt.Errorf("%w: %q", rediswire.ErrShape, said)
 	}
 	return err
 }
@@ -204,7 +193,7 @@ func (b *base) arrive(ctx context.Context, w *connection, at *slotKeys) error {
 	case err != nil:
 		return err
 	case len(said) != 1:
-		return fmt.Errorf("%w: %q", errShape, said)
+		return fmt.Errorf("%w: %q", rediswire.ErrShape, said)
 	case said[0] != "ok":
 		return b.refused(said[0], at.run)
 	}
@@ -249,11 +238,11 @@ func usable(info *rediswire.Info, inCluster bool) error {
 	case mode == "sentinel":
 		return errors.New("it is a Sentinel, which keeps no data; name the master")
 	case mode == "cluster" && !inCluster:
-		return errCluster
+		return rediswire.ErrCluster
 	case lacks != nil:
 		return lacks
 	case role != "" && role != "master":
-		return errReplica
+		return rediswire.ErrReplica
 	case info.OlderThan(6, 2):
 		return fmt.Errorf("it is %s, and Redis 6.2 is the oldest that will do", info)
 	}

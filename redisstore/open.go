@@ -146,7 +146,7 @@ func (b *base) openAt(ctx context.Context, reach rueidis.ClientOption, info func
 	clients := func(address string) (rueidis.Client, bool, error) {
 		own := reach
 		own.InitAddress = []string{address}
-		client, err := rediswire.NewClient(b.frame.Life(), dialTimeout, own, dial)
+		client, err := rediswire.NewClient(b.frame.Life(), rediswire.DialTimeout, own, dial)
 		return client, true, err
 	}
 	if b.inCluster {

@@ -85,13 +85,9 @@ func (p *plainMode) Join(ctx context.Context, c store.Claim) (store.Status, erro
 	if err != nil {
 		return store.Status{}, err
 	}
-	var answer rediswire.Reply
-	try := p.try(p.at, true)
-	for try.next(call.Context) {
-		e := p.trying(b, before, &c, try.connection)
-		answer = takeScript.Run(call.Context, try.conn, e.Keys, e.Args)
-		try.done(answer)
-	}
+	answer, try := p.runScript(call.Context, takeScript, p.at, true, func(w *connection) execution {
+		return p.trying(b, before, &c, w)
+	})
 	if err := call.Outcome(try.err); err != nil {
 		if store.Final(err) {
 			p.forget(b)
@@ -114,12 +110,7 @@ func (p *plainMode) trying(b *plainClaim, before string, c *store.Claim, w *conn
 	return execution{
 		Keys: []string{b.key, p.at.mark, b.tombstone()},
 		Args: []string{
-			want,
-			more,
-			p.valueRest(c.Owner, w),
-			millis(c.TTL + c.Grace),
-			strconv.FormatUint(floor, 10),
-			before,
+			want, more, p.valueRest(c.Owner, w), millis(c.TTL + c.Grace), strconv.FormatUint(floor, 10), before,
 		},
 	}
 }
@@ -283,7 +274,7 @@ func (r *renewal) prolong(held []renewed) {
 func (r *renewal) prolonged(chunk []renewed, answer rediswire.Reply, sent time.Time) {
 	still, err := answer.Numbers()
 	if err == nil && len(still) != len(chunk) {
-		err = errShape
+		err = rediswire.ErrShape
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -405,31 +396,16 @@ func (p *plainMode) Break(ctx context.Context, name string, ticket uint64) error
 // Names returns ErrUnsupported: the key of a lock cannot be told from other keys.
 func (p *plainMode) Names(context.Context, string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		yield(
-			"",
-			fmt.Errorf("%w: in plain mode locks cannot be told from other keys; mode=queue, the default, can list them",
-				store.ErrUnsupported),
-		)
+		yield("", fmt.Errorf("%w: in plain mode locks cannot be told from other keys; "+
+			"mode=queue, the default, can list them", store.ErrUnsupported))
 	}
 }
 
 // run runs a script that grants nothing.
-func (p *plainMode) run(ctx context.Context, script *script, keys, args []string) (answer rediswire.Reply, err error) {
-	try := p.try(p.at, false)
-	for try.next(ctx) {
-		answer = script.Run(ctx, try.conn, keys, args)
-		try.done(answer)
-	}
+func (p *plainMode) run(ctx context.Context, script *script, keys, args []string) (rediswire.Reply, error) {
+	e := execution{Keys: keys, Args: args}
+	answer, try := p.runScript(ctx, script, p.at, false, func(*connection) execution { return e })
 	return answer, try.err
-}
-
-// pushes returns the connection for pushes.
-func (p *plainMode) pushes(ctx context.Context) (w *connection, err error) {
-	err = p.topology.each(ctx, func(n *node) error {
-		w, err = n.pushes.Get(ctx)
-		return err
-	})
-	return w, err
 }
 
 // begin checks an operation and starts it.

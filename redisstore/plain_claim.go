@@ -62,11 +62,8 @@ func (p *plainMode) newBid(c *store.Claim) (*plainClaim, error) {
 		return b, nil
 	}
 	if b.value = p.set.value(*c); b.value == "" {
-		return nil, &store.Fault{
-			Store: p.base.frame.Name,
-			Final: true,
-			Err:   errors.New("the function of WithValue returned an empty value"),
-		}
+		err := errors.New("the function of WithValue returned an empty value")
+		return nil, &store.Fault{Store: p.base.frame.Name, Final: true, Err: err}
 	}
 	return b, nil
 }

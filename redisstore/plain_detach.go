@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -98,12 +97,7 @@ func transferring(from, to *plainClaim, life time.Duration, owner string) execut
 // transfer runs plain_detach.lua. It returns the ticket, or 0 if the lock was not transferred. The error is that of
 // call.Outcome.
 func (p *plainMode) transfer(call *frame.Call, e execution) (ticket uint64, try tries, err error) {
-	var answer rediswire.Reply
-	try = p.try(p.at, true)
-	for try.next(call.Context) {
-		answer = detachPlainScript.Run(call.Context, try.conn, e.Keys, e.Args)
-		try.done(answer)
-	}
+	answer, try := p.runScript(call.Context, detachPlainScript, p.at, true, func(*connection) execution { return e })
 	if try.err != nil {
 		return 0, try, call.Outcome(try.err)
 	}

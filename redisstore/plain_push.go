@@ -12,8 +12,12 @@ func (p *plainMode) channel(key string) string { return p.base.keys.pushes + "fr
 
 // listen stays subscribed to the releases that claims wait for until the store is closed.
 func (p *plainMode) listen() {
-	p.subscriptions.Listen(p.base.frame.Life(), 0, func(ctx context.Context) (rediskey.Conn, error) {
-		return p.pushes(ctx)
+	p.subscriptions.Listen(p.base.frame.Life(), 0, func(ctx context.Context) (w rediskey.Conn, err error) {
+		err = p.topology.each(ctx, func(n *node) error {
+			w, err = n.pushes.Get(ctx)
+			return err
+		})
+		return w, err
 	})
 }
 

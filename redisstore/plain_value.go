@@ -36,7 +36,7 @@ func (p *plainMode) readHolder(answer rediswire.Reply, name string) (*store.Entr
 		return nil, err
 	}
 	if len(list) != 2 {
-		return nil, fmt.Errorf("%w: %d words about a holder", errShape, len(list))
+		return nil, fmt.Errorf("%w: %d words about a holder", rediswire.ErrShape, len(list))
 	}
 	value, err := list[0].Text()
 	if err != nil {

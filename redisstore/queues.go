@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -29,10 +28,9 @@ func (s *Store) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 // and a script reads the queues of a page.
 func (s *lines) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue, error] {
 	return func(yield func(store.Queue, error) bool) {
-		l := lister{lines: s, ctx: ctx, yield: yield}
 		err := s.eachPage(ctx, prefix, func(keys []string) error {
 			for page := range slices.Chunk(keys, queuesBatch) {
-				if err := l.listPage(page); err != nil {
+				if err := s.yieldQueues(ctx, page, yield); err != nil {
 					return err
 				}
 			}
@@ -44,38 +42,27 @@ func (s *lines) Queues(ctx context.Context, prefix string) iter.Seq2[store.Queue
 	}
 }
 
-// A lister is one call of Queues.
-type lister struct {
-	*lines
-	ctx   context.Context
-	yield func(store.Queue, error) bool
-}
-
-// listPage yields the queues with these keys.
-func (l *lister) listPage(keys []string) error {
-	answers, err := l.listAll(l.ctx, keys, "0", strconv.Itoa(queuesEach))
+// yieldQueues yields the queues with these keys. It returns errStopped if the caller stops the iteration.
+func (s *lines) yieldQueues(ctx context.Context, keys []string, yield func(store.Queue, error) bool) error {
+	answers, err := s.listAll(ctx, keys, "0", strconv.Itoa(queuesEach))
 	if err != nil {
 		return err
 	}
 	for i, key := range keys {
-		name, _ := l.keys.name(key)
-		if !l.yieldPage(name, key, answers[i]) {
+		name, _ := s.keys.name(key)
+		entries, count, err := s.decodePage(name, key, answers[i])
+		more := true
+		switch {
+		case err != nil:
+			more = yield(store.Queue{Name: name}, err)
+		case count > len(entries):
+			more = store.YieldQueue(ctx, s, name, yield)
+		case count != 0:
+			more = yield(store.Queue{Name: name, Entries: entries}, nil)
+		}
+		if !more {
 			return errStopped
 		}
 	}
 	return nil
-}
-
-// yieldPage yields a queue of which the first page was read.
-func (l *lister) yieldPage(name, key string, answer rediswire.Reply) (goOn bool) {
-	entries, count, err := l.decodePage(name, key, answer)
-	switch {
-	case err != nil:
-		return l.yield(store.Queue{Name: name}, err)
-	case count > len(entries):
-		return store.YieldQueue(l.ctx, l.lines, name, l.yield)
-	case count == 0:
-		return true
-	}
-	return l.yield(store.Queue{Name: name, Entries: entries}, nil)
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/rediskey"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -43,35 +43,18 @@ func (a *about) tell(c *store.Claim) {
 	c.Turn, c.Waits = a.Turn, a.Waits
 }
 
-// A described is an owner with its encoded about. Most claims of a client have the same owner, and no other fields.
-type described struct {
-	owner *store.Owner
-	text  string
-}
-
-// An encoder encodes abouts. It caches the last one that has an owner only.
-type encoder struct{ last atomic.Pointer[described] }
-
-// about returns the about of a claim as JSON.
-func (e *encoder) about(c *store.Claim) string {
-	plain := c.Turn == 0 && len(c.Waits) == 0
-	if last := e.last.Load(); plain && last != nil && last.owner == c.Owner {
-		return last.text
+// about returns the about of a claim as JSON. Most claims of a client have the same owner, and no other fields.
+func (s *lines) about(c *store.Claim) string {
+	if c.Turn == 0 && len(c.Waits) == 0 {
+		return s.owners.TextOf(c.Owner, func() any { return newAbout(c) })
 	}
-	text, err := json.Marshal(newAbout(c))
-	if err != nil {
-		text = []byte("{}") // strings and numbers can always be written
-	}
-	if plain {
-		e.last.Store(&described{c.Owner, string(text)})
-	}
-	return string(text)
+	return rediskey.JSON(newAbout(c))
 }
 
 // describe returns the arguments of join.lua about a claim: "ID REST" (see queue.lua), ttl and grace in milliseconds,
 // and the floor. They are parts of one string, so that they cost one allocation.
 func (s *lines) describe(c *store.Claim, at *slotKeys, w *connection) (claim, px, floor string) {
-	about := s.encoder.about(c)
+	about := s.about(c)
 	var space [512]byte // most claims have less to say
 	b := append(hex.AppendEncode(space[:0], c.ID[:]), ' ')
 	b = append(strconv.AppendInt(b, w.serverMillis(), 10), ' ')
@@ -85,7 +68,7 @@ func (s *lines) describe(c *store.Claim, at *slotKeys, w *connection) (claim, px
 
 // said returns the argument of keep.lua about a claim: REST from KIND on.
 func (s *lines) said(c *store.Claim, at *slotKeys) string {
-	about := s.encoder.about(c)
+	about := s.about(c)
 	return string(appendRest(make([]byte, 0, len(about)+80), c, at, about))
 }
 
@@ -169,11 +152,8 @@ func (w *words) place(name string) (p store.Entry, ok bool) {
 	p.Ticket = w.ticket()
 	// Since, by the server's clock.
 	w.next()
-	p.Demand = store.Demand{
-		Kind:  store.Kind(w.number(8)),
-		Limit: int32(w.number(32)),
-		Units: int32(w.number(32)),
-	} //nolint:gosec // 8 and 32 bits
+	//nolint:gosec // 8 and 32 bits
+	p.Demand = store.Demand{Kind: store.Kind(w.number(8)), Limit: int32(w.number(32)), Units: int32(w.number(32))}
 	p.TTL, p.Grace = w.millis(), w.millis()
 	w.next() // the channel
 	var a about

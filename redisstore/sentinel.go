@@ -204,21 +204,13 @@ func latestReport(said []masterReport) masterReport {
 // knows of the failover with this epoch.
 func (s *sentinels) queryAll(ctx context.Context, epoch int64) (said []masterReport, lost *unlocatedError) {
 	lost = newUnlocated(fmt.Sprintf("no sentinel names a master called %q", s.master), "sentinel ", explain)
-	said = queryAll(
-		ctx,
-		s.store.frame,
-		sentinelTimeout,
-		lost,
-		s.addresses,
-		s.query,
-		func(said []masterReport) time.Duration {
-			if s.isMajority(len(said)) && latestReport(said).epoch >= epoch {
-				return sentinelGrace
-			}
-			return 0
-		},
-	)
-	return said, lost
+	enough := func(said []masterReport) time.Duration {
+		if s.isMajority(len(said)) && latestReport(said).epoch >= epoch {
+			return sentinelGrace
+		}
+		return 0
+	}
+	return queryAll(ctx, s.store.frame, sentinelTimeout, lost, s.addresses, s.query, enough), lost
 }
 
 // query queries a sentinel for the master.
@@ -237,7 +229,7 @@ func (s *sentinels) query(ctx context.Context, address string) (said masterRepor
 		case err != nil:
 			return err
 		case len(named) != 2:
-			return fmt.Errorf("%w: %q", errShape, named)
+			return fmt.Errorf("%w: %q", rediswire.ErrShape, named)
 		}
 		about, err := answers[0].AsStrMap()
 		if err != nil {
@@ -245,7 +237,7 @@ func (s *sentinels) query(ctx context.Context, address string) (said masterRepor
 		}
 		said.address = net.JoinHostPort(named[0], named[1])
 		if said.epoch, err = strconv.ParseInt(about["config-epoch"], 10, 64); err != nil {
-			return fmt.Errorf("%w: its epoch is %q", errShape, about["config-epoch"])
+			return fmt.Errorf("%w: its epoch is %q", rediswire.ErrShape, about["config-epoch"])
 		}
 		return nil
 	})

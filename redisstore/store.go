@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 )
@@ -30,6 +32,7 @@ type Store struct{ mode }
 type mode interface {
 	store.Store
 	store.Detacher
+	store.Examiner
 	// Server returns what the server said of itself when the store was opened.
 	Server() Server
 }
@@ -55,9 +58,7 @@ type base struct {
 
 // newBase returns a base without connections, under this name in errors.
 func newBase(name string, set settings) *base {
-	if set.logger == nil {
-		set.logger = slog.Default()
-	}
+	set.logger = cmp.Or(set.logger, slog.Default())
 	config := frame.Config{Name: name, Drift: frame.Clocks, Explain: set.explain, SharedLimits: true}
 	if set.plain != nil {
 		config.Name = "plain " + name
@@ -210,7 +211,7 @@ func (b *base) inspect(server *Server, node string) error {
 // that may be about to become the master.
 func (b *base) openFault(ctx context.Context, err error, failsOver bool) error {
 	if errors.Is(err, errUnusable) {
-		return &store.Fault{Store: b.frame.Name, Final: !failsOver || !errors.Is(err, errReplica), Err: err}
+		return &store.Fault{Store: b.frame.Name, Final: !failsOver || !errors.Is(err, rediswire.ErrReplica), Err: err}
 	}
 	return b.frame.Fault(ctx, err)
 }
@@ -236,5 +237,5 @@ func (b *base) refused(word, key string) error {
 
 // strange returns the Fault of a response that cannot be parsed.
 func (b *base) strange(said string) error {
-	return &store.Fault{Store: b.frame.Name, Err: fmt.Errorf("%w: %.100q", errShape, said)}
+	return &store.Fault{Store: b.frame.Name, Err: fmt.Errorf("%w: %.100q", rediswire.ErrShape, said)}
 }

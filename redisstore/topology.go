@@ -104,6 +104,19 @@ func (t *tries) done(answers ...rediswire.Reply) {
 	}
 }
 
+// runScript runs a script for a slot, with the keys and arguments that on returns for the connection of each attempt.
+// It returns the last response, and the attempts. grants reports whether the script may grant or renew.
+func (b *base) runScript(ctx context.Context, script *script, at *slotKeys, grants bool,
+	on func(*connection) execution) (answer rediswire.Reply, try tries) {
+	try = b.try(at, grants)
+	for try.next(ctx) {
+		e := on(try.connection)
+		answer = script.Run(ctx, try.conn, e.Keys, e.Args)
+		try.done(answer)
+	}
+	return answer, try
+}
+
 // counted returns the status, or an error if it is Held and too few replicas have acknowledged that. Waiting and Gone
 // do not depend on replicas.
 func (t *tries) counted(standing store.Status) (store.Status, error) {
@@ -151,11 +164,7 @@ func (t *single) begin(ctx context.Context) error {
 	return nil
 }
 
-func (t *single) close() {
-	if t.home != nil {
-		t.home.close()
-	}
-}
+func (t *single) close() { t.home.close() }
 
 func (t *single) keysFor(string) *slotKeys { return t.at }
 
@@ -175,7 +184,7 @@ func (t *single) each(_ context.Context, visit func(*node) error) error { return
 
 // prepare checks that the server supports the scripts, and that its run has raised the mark.
 func (t *single) prepare(_ *node, w *connection, _ *Server) error {
-	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
+	ctx, cancel := context.WithTimeout(t.store.frame.Life(), rediswire.DialTimeout)
 	defer cancel()
 	err := t.store.probe(ctx, w, t.at, t.at.topic)
 	if err == nil {
@@ -188,7 +197,7 @@ func (t *single) prepare(_ *node, w *connection, _ *Server) error {
 }
 
 func (t *single) listen(_ *node, w *connection) error {
-	ctx, cancel := context.WithTimeout(t.store.frame.Life(), dialTimeout)
+	ctx, cancel := context.WithTimeout(t.store.frame.Life(), rediswire.DialTimeout)
 	defer cancel()
 	return w.Do(ctx, w.B().Subscribe().Channel(t.at.topic).Build()).Error()
 }

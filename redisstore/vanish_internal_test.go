@@ -46,8 +46,8 @@ func TestClosedWhileDialling(t *testing.T) {
 	for range cap(got) {
 		select {
 		case err := <-got:
-			if !errors.Is(err, errUnplugged) {
-				t.Errorf("%v, want %v", err, errUnplugged)
+			if !errors.Is(err, rediswire.ErrNotInUse) {
+				t.Errorf("%v, want %v", err, rediswire.ErrNotInUse)
 			}
 		case <-time.After(30 * time.Second):
 			t.Error("it waits for a connection that nobody will use")
@@ -55,8 +55,8 @@ func TestClosedWhileDialling(t *testing.T) {
 	}
 	close(release)
 	p.Tasks.Wait()
-	if _, err := p.Get(context.Background()); !errors.Is(err, errUnplugged) {
-		t.Errorf("later: %v, want %v", err, errUnplugged)
+	if _, err := p.Get(context.Background()); !errors.Is(err, rediswire.ErrNotInUse) {
+		t.Errorf("later: %v, want %v", err, rediswire.ErrNotInUse)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestCloseVanishedNode(t *testing.T) {
 		return nil, ctx.Err()
 	}}})
 	defer s.frame.End()
-	client, err := rediswire.NewClient(s.frame.Life(), dialTimeout,
+	client, err := rediswire.NewClient(s.frame.Life(), rediswire.DialTimeout,
 		rueidis.ClientOption{InitAddress: []string{"dark:6379"}}, s.way.Dial)
 	if err != nil {
 		t.Fatal(err)
@@ -84,11 +84,11 @@ func TestCloseVanishedNode(t *testing.T) {
 	<-dialling
 	began := time.Now()
 	n.close()
-	if took := time.Since(began); took > dialTimeout/2 {
+	if took := time.Since(began); took > rediswire.DialTimeout/2 {
 		t.Errorf("closing took %v", took)
 	}
-	if err := <-got; !errors.Is(err, errUnplugged) {
-		t.Errorf("who waited: %v, want %v", err, errUnplugged)
+	if err := <-got; !errors.Is(err, rediswire.ErrNotInUse) {
+		t.Errorf("who waited: %v, want %v", err, rediswire.ErrNotInUse)
 	}
 }
 

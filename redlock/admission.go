@@ -88,12 +88,10 @@ func (m *admission) nextVote() <-chan struct{} {
 
 // awaitVote waits a moment for a node to have its vote back, and reports whether one has.
 func (s *Store) awaitVote(ctx context.Context, news <-chan struct{}) bool {
-	timer := time.NewTimer(2 * s.rules.Timeout(s.maxTTL))
-	defer timer.Stop()
 	select {
 	case <-news:
 		return true
-	case <-timer.C:
+	case <-time.After(2 * s.rules.Timeout(s.maxTTL)):
 	case <-ctx.Done():
 	case <-s.frame.Life().Done():
 	}

@@ -128,5 +128,5 @@ func (b *localClaim) fault() error {
 	if t.kind == vote.Leave { // a node without a request has nothing to release
 		counts = s.all() &^ t.unreleased
 	}
-	return s.fault(said, counts, t.raise, s.rules.Timeout(b.ttl))
+	return s.noMajority(said, counts, t.raise, s.rules.Timeout(b.ttl))
 }

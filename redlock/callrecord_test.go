@@ -115,14 +115,14 @@ func TestFaultNamesWhatWasMissing(t *testing.T) {
 func TestLateMajority(t *testing.T) {
 	s := newStage(t, time.Second, 0).bid.store
 	said := make([]vote.Answer, 5)
-	if err := s.noMajority(said, 0b111, time.Second); !store.Busy(err) {
+	if err := s.noMajority(said, 0b111, 0, time.Second); !store.Busy(err) {
 		t.Errorf("three of five did: %v", err)
 	}
-	if err := s.noMajority(said, 0b11, time.Second); store.Busy(err) { // and no connection to the others
+	if err := s.noMajority(said, 0b11, 0, time.Second); store.Busy(err) { // and no connection to the others
 		t.Errorf("two of five did: %v", err)
 	}
 	said[2], said[3] = denied, denied
-	if err := s.noMajority(said, 0b11, time.Second); !store.Busy(err) {
+	if err := s.noMajority(said, 0b11, 0, time.Second); !store.Busy(err) {
 		t.Errorf("two of five did, and two more vote: %v", err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/rediswire"
 	"github.com/holdfast-go/holdfast/store"
@@ -17,21 +16,17 @@ func (s *Store) Examine(ctx context.Context) []store.Finding {
 	nodes := s.Health(ctx)
 	all := []store.Finding{majorityOf(nodes)}
 	each := make([][]store.Finding, len(nodes))
-	var examined sync.WaitGroup
-	for i, n := range s.nodes {
+	s.eachNode(func(i int, n *node) {
 		if nodes[i].State == Failing {
-			continue
+			return
 		}
-		examined.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-			defer cancel()
-			if conn, err := n.conn(ctx); err == nil {
-				e := rediswire.Examination{Node: n.address, Voter: true}
-				each[i] = e.Of(ctx, conn)
-			}
-		})
-	}
-	examined.Wait()
+		ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+		defer cancel()
+		if conn, err := n.conn(ctx); err == nil {
+			e := rediswire.Examination{Node: n.address, Voter: true}
+			each[i] = e.Of(ctx, conn)
+		}
+	})
 	for i := range each {
 		for _, f := range each[i] {
 			f.Found = s.frame.MaskText(f.Found)
@@ -65,8 +60,7 @@ func majorityOf(nodes []NodeHealth) store.Finding {
 		f.Level = store.Warn
 		f.Why = "fewer failures are left until no lock is granted"
 		f.Fix = "holdfast redlock status shows the nodes; start those that are away, and run holdfast redlock init " +
-			"once " +
-			"for new ones"
+			"once for new ones"
 	}
 	if votes < need {
 		f.Level = store.Fail

@@ -56,15 +56,10 @@ func (s nodeSet) count() int        { return bits.OnesCount64(uint64(s)) }
 // all returns the set of all nodes.
 func (s *Store) all() nodeSet { return 1<<len(s.nodes) - 1 }
 
-// noMajority returns an error from the answers of nodes; those in counts succeeded.
-func (s *Store) noMajority(said []vote.Answer, counts nodeSet, timeout time.Duration) error {
-	return s.fault(said, counts, 0, timeout)
-}
-
-// fault is noMajority for a call in which nodes that had granted the lock then received its token: those in raise. The
-// error is final if so many nodes refuse permanently that there is no majority without them. The store is busy if a
-// majority votes, as far as is known, and some were too slow.
-func (s *Store) fault(said []vote.Answer, counts, raise nodeSet, timeout time.Duration) error {
+// noMajority returns an error from the answers of nodes. Those in counts succeeded; those in raise had granted the lock
+// and then received its token. The error is final if so many nodes refuse permanently that there is no majority without
+// them. The store is busy if a majority votes, as far as is known, and some were too slow.
+func (s *Store) noMajority(said []vote.Answer, counts, raise nodeSet, timeout time.Duration) error {
 	e := &noMajority{nodes: len(s.nodes), needed: s.rules.Majority(), count: counts.count()}
 	finals := map[error]int{}
 	final, marks, able := 0, 0, 0

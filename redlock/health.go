@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -60,11 +59,7 @@ const healthTimeout = 2 * time.Second
 // does not respond within two seconds is Failing.
 func (s *Store) Health(ctx context.Context) []NodeHealth {
 	all := make([]NodeHealth, len(s.nodes))
-	var asked sync.WaitGroup
-	for i, n := range s.nodes {
-		asked.Go(func() { all[i] = s.healthOf(ctx, n) })
-	}
-	asked.Wait()
+	s.eachNode(func(i int, n *node) { all[i] = s.healthOf(ctx, n) })
 	return all
 }
 

@@ -22,9 +22,8 @@ func usable(info *rediswire.Info) error {
 	case mode == "sentinel":
 		return errors.New("it is a Sentinel, which keeps no data; name masters that no Sentinel watches")
 	case mode == "cluster":
-		return errors.New(
-			"it is a node of a cluster, which moves keys and fails over; redlock needs masters of their own",
-		)
+		return errors.New("it is a node of a cluster, which moves keys and fails over; " +
+			"redlock needs masters of their own")
 	case lacks != nil:
 		return lacks
 	case role != "" && role != "master":
@@ -77,12 +76,9 @@ func risksOf(ctx context.Context, w *connection, info *rediswire.Info) (all []ri
 		}
 	}
 	if info.Evicts() {
-		all = append(all, risk{
-			"when its memory is full it evicts keys, and locks with them, by the policy " + info.Get(
-				"maxmemory_policy",
-			),
-			"set maxmemory-policy to noeviction", "eviction",
-		})
+		text := "when its memory is full it evicts keys, and locks with them, by the policy " +
+			info.Get("maxmemory_policy")
+		all = append(all, risk{text, "set maxmemory-policy to noeviction", "eviction"})
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,9 +129,7 @@ func connectLater(at store.Location, more ...Option) (*Store, error) {
 }
 
 func newStore(addresses []string, set settings) *Store {
-	if set.logger == nil {
-		set.logger = slog.Default()
-	}
+	set.logger = cmp.Or(set.logger, slog.Default())
 	s := &Store{
 		settings: set,
 		frame:    frame.New(frame.Config{Name: "redlock at " + strings.Join(addresses, ","), Drift: frame.Clocks}),
@@ -215,7 +214,7 @@ func (s *Store) checkNodes(ctx context.Context) error {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return ctx.Err()
 	default:
-		return s.noMajority(said, here, time.Since(began).Round(10*time.Millisecond))
+		return s.noMajority(said, here, 0, time.Since(began).Round(10*time.Millisecond))
 	}
 	for i, n := range s.nodes {
 		if !here.has(i) {
@@ -261,7 +260,7 @@ func (s *Store) checkVotes(ctx context.Context) error {
 		}
 	}
 	if votes.count() < s.rules.Majority() {
-		s.logger.Warn("holdfast: no lock can be acquired for now", "why", s.noMajority(all, votes, requestTimeout))
+		s.logger.Warn("holdfast: no lock can be acquired for now", "why", s.noMajority(all, votes, 0, requestTimeout))
 	}
 	return nil
 }

@@ -60,8 +60,7 @@ func Init(ctx context.Context, url string, options ...Option) ([]NodeHealth, err
 	if len(failed) > 0 {
 		err = &store.Fault{
 			Store: s.frame.Name,
-			Err: fmt.Errorf("the nodes of a deployment are marked only together: %w",
-				errors.Join(failed...)),
+			Err:   fmt.Errorf("the nodes of a deployment are marked only together: %w", errors.Join(failed...)),
 		}
 	}
 	return s.Health(ctx), err

@@ -18,6 +18,15 @@ import (
 // requestTimeout bounds calls that are not about a claim.
 const requestTimeout = 2 * time.Second
 
+// eachNode calls do for all nodes at once, and waits until all calls have returned.
+func (s *Store) eachNode(do func(i int, n *node)) {
+	var all sync.WaitGroup
+	for i, n := range s.nodes {
+		all.Go(func() { do(i, n) })
+	}
+	all.Wait()
+}
+
 // gather calls ask for all nodes at once, for requestTimeout at most. After a majority has responded, the other nodes
 // have the timeout of one request.
 func gather[T any](ctx context.Context, s *Store, ask func(context.Context, *node) (T, error)) ([]T, []error) {
@@ -34,16 +43,12 @@ func gatherWithin[T any](
 	missing.Store(int64(s.rules.Majority()))
 	answers, errs := make([]T, len(s.nodes)), make([]error, len(s.nodes))
 	began := time.Now()
-	var asked sync.WaitGroup
-	for i, n := range s.nodes {
-		asked.Go(func() {
-			if answers[i], errs[i] = ask(ctx, n); errs[i] == nil && missing.Add(-1) == 0 {
-				time.AfterFunc(late, cancel)
-			}
-			errs[i] = silenceOr(began, errs[i])
-		})
-	}
-	asked.Wait()
+	s.eachNode(func(i int, n *node) {
+		if answers[i], errs[i] = ask(ctx, n); errs[i] == nil && missing.Add(-1) == 0 {
+			time.AfterFunc(late, cancel)
+		}
+		errs[i] = silenceOr(began, errs[i])
+	})
 	return answers, errs
 }
 
@@ -96,7 +101,7 @@ func (s *Store) checkMajority(ctx context.Context, all []vote.Answer) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return s.noMajority(all, counts, requestTimeout)
+	return s.noMajority(all, counts, 0, requestTimeout)
 }
 
 // Queue implements store.Store. It shows the holder that has the lock at a majority, or may have it if nodes do not
@@ -218,7 +223,7 @@ func (s *Store) Break(ctx context.Context, name string, ticket uint64) error {
 	case broken == 0:
 		return store.ErrNotHeld
 	}
-	return s.noMajority(all, broken, requestTimeout)
+	return s.noMajority(all, broken, 0, requestTimeout)
 }
 
 // Names implements store.Store: it cannot. A lock's key looks like any other.

@@ -293,12 +293,10 @@ func (s *Store) Close() error {
 		return nil
 	}
 	if s.inFlight.Load() > 0 {
-		timer := time.NewTimer(s.rules.Timeout(s.maxTTL))
 		select {
 		case <-s.idle:
-		case <-timer.C:
+		case <-time.After(s.rules.Timeout(s.maxTTL)):
 		}
-		timer.Stop()
 	}
 	s.gate.Lock()
 	s.shut = true

@@ -36,12 +36,10 @@ func (t *throttle) enter(ctx context.Context, ttl time.Duration) error {
 	turn := make(chan struct{})
 	t.queue = append(t.queue, turn)
 	t.mu.Unlock()
-	timer := time.NewTimer(ttl)
-	defer timer.Stop()
 	select {
 	case <-turn:
 		return nil
-	case <-timer.C:
+	case <-time.After(ttl):
 		return t.giveUp(turn, errCrowded)
 	case <-ctx.Done():
 		return t.giveUp(turn, ctx.Err())

@@ -49,9 +49,7 @@ func TestTLS(t *testing.T) {
 
 	// A server that wants a certificate ends the connection when it is made already: who is faster, its alert or its
 	// end, is chance. Whom we do not trust we name as such.
-	untrusted, refused := regexp.MustCompile(
-		`its certificate is not trusted`,
-	), regexp.MustCompile(
+	untrusted, refused := regexp.MustCompile(`its certificate is not trusted`), regexp.MustCompile(
 		`TLS was refused|it cannot be reached`,
 	)
 	for name, c := range map[string]struct {

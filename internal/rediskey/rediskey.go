@@ -2,7 +2,7 @@
 // libraries set them. Only a claim's own client knows that it waits. Whoever releases a lock publishes that on a
 // channel.
 //
-//   - value.go: what the key of a lock holds
+//   - value.go: what the key of a lock holds; the queues of redisstore also have its Owners
 //   - subscriptions.go: the channels that a client is subscribed to
 package rediskey
 

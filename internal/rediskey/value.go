@@ -28,17 +28,25 @@ type described struct {
 }
 
 // Text returns the text of an owner.
-func (o *Owners) Text(owner *store.Owner) string {
+func (o *Owners) Text(owner *store.Owner) string { return o.TextOf(owner, func() any { return owner }) }
+
+// TextOf is Text for an owner that is described in another way. All calls describe owners in the same way.
+func (o *Owners) TextOf(owner *store.Owner, describe func() any) string {
 	last := o.last.Load()
 	if last == nil || last.owner != owner {
-		text, err := json.Marshal(owner)
-		if err != nil {
-			text = []byte("{}") // strings, numbers and times can always be written
-		}
-		last = &described{owner, string(text)}
+		last = &described{owner, JSON(describe())}
 		o.last.Store(last)
 	}
 	return last.text
+}
+
+// JSON returns v as JSON. It is for structs that have strings, numbers and times, which can always be written.
+func JSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "{}"
+	}
+	return string(text)
 }
 
 // Holder returns the holder of the lock of a name, from the value of its key and how long that lives; less than 0 is

@@ -568,7 +568,7 @@ func (c *conn) readForAll() bool {
 // ping sends a PING whose reply is dropped. mu is locked, and no call is under way.
 func (c *conn) ping() {
 	before := len(c.out)
-	c.out = appendWord(appendArrayHead(c.out, 1), "PING")
+	c.out = appendCommand(c.out, "PING")
 	c.push(&call{want: 1, bytes: len(c.out) - before, dropped: true})
 	Notify(c.toWrite)
 }

@@ -97,11 +97,7 @@ func (e *Examination) user(whoami Reply, config []Reply) store.Finding {
 // clock compares the clocks.
 func (e *Examination) clock(answer Reply, asked time.Time) store.Finding {
 	f := store.Finding{Check: "clock", Found: "the server's time is not known"}
-	words, err := answer.Texts()
-	if err != nil {
-		return f
-	}
-	now, err := serverTime(words)
+	now, err := serverTime(answer)
 	if err != nil {
 		return f
 	}
@@ -110,8 +106,7 @@ func (e *Examination) clock(answer Reply, asked time.Time) store.Finding {
 	if ahead.Abs() > farOff {
 		f.Level = store.Warn
 		f.Why = "locks do not depend on it; tokens begin anew from the clock when data was lost, and one set back " +
-			"may " +
-			"repeat them"
+			"may repeat them"
 		f.Fix = "synchronise the clocks of server and clients (chrony, systemd-timesyncd)"
 	}
 	return f
@@ -187,8 +182,7 @@ func (e *Examination) persistence() store.Finding {
 	case e.Delay > 0:
 		f.Level = store.OK
 		f.Found += fmt.Sprintf("; nothing is granted for %v after that (startup-delay), which covers leases of up to "+
-			"that ttl",
-			e.Delay)
+			"that ttl", e.Delay)
 	}
 	return f
 }

@@ -37,12 +37,8 @@ var refusals = []refusal{
 	{"DB index is out of range", true, "it has no database of this number"},
 	{"value is not an integer", true, "the mark is not what it should be"},
 	{"WRONGTYPE", true, "a key of another kind lies under one of our names"},
-	{
-		"undeclared key",
-		true,
-		"it refuses scripts that touch keys which were not named beforehand, as those of a queue do; " +
-			"Dragonfly allows it with --default_lua_flags=allow-undeclared-keys",
-	},
+	{"undeclared key", true, "it refuses scripts that touch keys which were not named beforehand, " +
+		"as those of a queue do; Dragonfly allows it with --default_lua_flags=allow-undeclared-keys"},
 	{"command called from script", true, "it lacks a command that locks need"},
 	{"not allowed from script", true, "it keeps scripts from a command that locks need"},
 	{"cluster support disabled", true, "it is no node of a cluster; name it with redis://"},

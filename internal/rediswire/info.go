@@ -38,11 +38,7 @@ func readInfo(ctx context.Context, w *Connection) (Info, error) {
 	if info.Mode() == "sentinel" { // which has no TIME, and is not what is wanted here anyway
 		return info, nil
 	}
-	clock, err := replies[1].Texts()
-	if err != nil {
-		return Info{}, err
-	}
-	now, err := serverTime(clock)
+	now, err := serverTime(replies[1])
 	if err != nil {
 		return Info{}, err
 	}
@@ -63,7 +59,11 @@ func ReadInfo(text string) Info {
 }
 
 // serverTime parses the reply to TIME.
-func serverTime(clock []string) (time.Time, error) {
+func serverTime(reply Reply) (time.Time, error) {
+	clock, err := reply.Texts()
+	if err != nil {
+		return time.Time{}, err
+	}
 	if len(clock) == 2 {
 		seconds, err1 := strconv.ParseInt(clock[0], 10, 64)
 		micros, err2 := strconv.ParseInt(clock[1], 10, 64)
@@ -103,17 +103,11 @@ func (i *Info) Version() string { return strings.TrimPrefix(i.String(), "Redis "
 func (i *Info) Lacks() error {
 	switch {
 	case i.Get("run_id") == "":
-		return fmt.Errorf(
-			"it is %s, whose INFO has no run_id: nobody would notice a restart, and that locks may be lost with it; "+
-				"no setting of it helps, use Redis or Valkey",
-			i,
-		)
+		return fmt.Errorf("it is %s, whose INFO has no run_id: nobody would notice a restart, and "+
+			"that locks may be lost with it; no setting of it helps, use Redis or Valkey", i)
 	case i.Get("role") == "active-replica":
-		return fmt.Errorf(
-			"it is %s as an active replica: its peers take writes too, and the latest wins, so that two clients would "+
-				"hold one lock; set active-replica no",
-			i,
-		)
+		return fmt.Errorf("it is %s as an active replica: its peers take writes too, and the latest wins, "+
+			"so that two clients would hold one lock; set active-replica no", i)
 	}
 	return nil
 }

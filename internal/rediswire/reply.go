@@ -3,6 +3,7 @@ package rediswire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -67,11 +68,7 @@ func NewFailure(err error) Reply { return Reply{failure: err} }
 
 // Failures returns n replies that failed with err.
 func Failures(n int, err error) []Reply {
-	replies := make([]Reply, n)
-	for i := range replies {
-		replies[i].failure = err
-	}
-	return replies
+	return slices.Repeat([]Reply{NewFailure(err)}, n)
 }
 
 // Failure returns why there is no reply; nil if the server replied, whatever it was.
@@ -139,38 +136,19 @@ func (r Reply) List() ([]Reply, error) {
 
 // Texts returns an array of strings. Numbers among them are written as such, and what has no value is empty.
 func (r Reply) Texts() ([]string, error) {
-	list, err := r.List()
-	if err != nil {
-		return nil, err
-	}
-	texts := make([]string, len(list))
-	for i := range list {
-		switch e := &list[i]; {
-		case e.kind == ':':
-			texts[i] = strconv.FormatInt(e.number, 10)
-		case e.isText():
-			texts[i] = e.text
-		case e.kind != '_':
-			return nil, e.unlike("a text")
+	return readList(r, func(e Reply) (string, error) {
+		switch e.kind {
+		case ':':
+			return strconv.FormatInt(e.number, 10), nil
+		case '_':
+			return "", nil
 		}
-	}
-	return texts, nil
+		return e.Text()
+	})
 }
 
 // Numbers returns an array of integers, which may be written as strings.
-func (r Reply) Numbers() ([]int64, error) {
-	list, err := r.List()
-	if err != nil {
-		return nil, err
-	}
-	numbers := make([]int64, len(list))
-	for i := range list {
-		if numbers[i], err = list[i].Number(); err != nil {
-			return nil, err
-		}
-	}
-	return numbers, nil
-}
+func (r Reply) Numbers() ([]int64, error) { return readList(r, Reply.Number) }
 
 // Any returns a string, an int64, nil or a []any of them. What was refused is an error, inside of an array too.
 func (r Reply) Any() (any, error) {
@@ -182,13 +160,18 @@ func (r Reply) Any() (any, error) {
 	case r.kind == ':':
 		return r.number, nil
 	}
+	return readList(r, Reply.Any)
+}
+
+// readList returns what read returns for each element of a list, or the first error of read.
+func readList[T any](r Reply, read func(Reply) (T, error)) ([]T, error) {
 	list, err := r.List()
 	if err != nil {
 		return nil, err
 	}
-	all := make([]any, len(list))
+	all := make([]T, len(list))
 	for i := range list {
-		if all[i], err = list[i].Any(); err != nil {
+		if all[i], err = read(list[i]); err != nil {
 			return nil, err
 		}
 	}

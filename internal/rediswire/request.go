@@ -28,10 +28,10 @@ func (r *request) count() int {
 func (r *request) appendTo(b []byte) []byte {
 	if r.script == nil {
 		for i := range r.commands {
-			b = appendCommand(b, r.commands[i].Commands())
+			b = appendCommand(b, r.commands[i].Commands()...)
 		}
 		for _, words := range r.words {
-			b = appendCommand(b, words)
+			b = appendCommand(b, words...)
 		}
 		return b
 	}
@@ -40,23 +40,13 @@ func (r *request) appendTo(b []byte) []byte {
 		command, script = "EVAL", r.script.text
 	}
 	b = appendArrayHead(b, 3+len(r.keys)+len(r.args))
-	b = appendWord(appendWord(b, command), script)
-	b = appendWord(b, strconv.Itoa(len(r.keys)))
-	for _, key := range r.keys {
-		b = appendWord(b, key)
-	}
-	for _, arg := range r.args {
-		b = appendWord(b, arg)
-	}
-	return b
+	b = appendWords(b, command, script, strconv.Itoa(len(r.keys)))
+	return appendWords(appendWords(b, r.keys...), r.args...)
 }
 
-func appendCommand(b []byte, words []string) []byte {
-	b = appendArrayHead(b, len(words))
-	for _, word := range words {
-		b = appendWord(b, word)
-	}
-	return b
+// appendCommand appends a command of these words.
+func appendCommand(b []byte, words ...string) []byte {
+	return appendWords(appendArrayHead(b, len(words)), words...)
 }
 
 // build returns the request as commands of rueidis'.

@@ -28,6 +28,14 @@ func appendWord(b []byte, word string) []byte {
 	return append(b, '\r', '\n')
 }
 
+// appendWords appends several words of a command.
+func appendWords(b []byte, words ...string) []byte {
+	for _, word := range words {
+		b = appendWord(b, word)
+	}
+	return b
+}
+
 // A scanner finds the end of a reply whose bytes arrive piece by piece. It never reads a byte of a complete element
 // twice.
 type scanner struct {

@@ -70,8 +70,7 @@ func configOf(client redis.UniversalClient) (config redisstore.Config, get crede
 		o := c.Options()
 		if o.ClusterSlots != nil {
 			return config, nil, fmt.Errorf("%w: a cluster client with its own ClusterSlots, as of "+
-				"NewFailoverClusterClient; "+
-				"use NewFailoverClient", store.ErrUnsupported)
+				"NewFailoverClusterClient; use NewFailoverClient", store.ErrUnsupported)
 		}
 		config.Addresses, config.Cluster = o.Addrs, true
 		config.User, config.Password = o.Username, o.Password

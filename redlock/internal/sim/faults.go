@@ -101,17 +101,13 @@ func (w *world) spring(e *event, a *vote.Answer) {
 // strike is one fault.
 func (w *world) strike(kind int, s *server, c *client, d time.Duration) {
 	switch kind {
-	case loseData:
+	case loseData, restart:
 		if w.mayLose(s) {
-			w.crash(s, false, d)
+			w.crash(s, kind == restart, d)
 		}
 	case flushData:
 		if w.mayLose(s) && s.up {
 			w.flush(s)
-		}
-	case restart:
-		if w.mayLose(s) {
-			w.crash(s, true, d)
 		}
 	case restartTrusted:
 		if s.up && s.node.Record != nil {
@@ -174,13 +170,7 @@ func (w *world) breakLock(c *client) {
 // bury takes a minority of nodes down for good when faults stop, if a majority has its vote without them.
 func (w *world) bury() {
 	for _, s := range w.nodes[:w.rules.Nodes-w.rules.Majority()] {
-		voters := 0
-		for _, o := range w.nodes {
-			if o != s && !o.dead && o.votes() {
-				voters++
-			}
-		}
-		if voters >= w.rules.Majority() {
+		if w.othersSuffice(s) {
 			s.up, s.dead = false, true
 			w.note("node %d is down for good", s.number)
 		}

@@ -27,20 +27,9 @@ const (
 	lockstep              // all clients do the same at the same time
 )
 
+// themes has each theme as often as its weight; lockstep is drawn apart.
 var themes = []theme{
-	anything,
-	anything,
-	anything,
-	amnesia,
-	amnesia,
-	amnesia,
-	amnesia,
-	mud,
-	ambushes,
-	fickle,
-	fickle,
-	fickle,
-	fickle,
+	anything, anything, anything, amnesia, amnesia, amnesia, amnesia, mud, ambushes, fickle, fickle, fickle, fickle,
 	sleepers,
 }
 
@@ -92,10 +81,7 @@ func (w *world) planNodes() {
 	fresh := w.wild && w.chance(200)
 	for i := range w.rules.Nodes {
 		s := &server{
-			node:   vote.Node{Off: w.off},
-			number: i,
-			rate:   w.rate(),
-			offset: epoch + w.between(0, 10*time.Minute),
+			node: vote.Node{Off: w.off}, number: i, rate: w.rate(), offset: epoch + w.between(0, 10*time.Minute),
 		}
 		s.start()
 		if !fresh {
@@ -181,9 +167,8 @@ func (w *world) planClient(number int) *client {
 	case anything, lockstep:
 	}
 	if w.theme == anything && w.chance(100) { // it knows a ticket that no node here does
-		c.floor = uint64(
-			(epoch + w.between(11*time.Minute, 15*time.Minute)).Microseconds(),
-		) //nolint:gosec // after 1970
+		seen := epoch + w.between(11*time.Minute, 15*time.Minute)
+		c.floor = uint64(seen.Microseconds()) //nolint:gosec // after 1970
 	}
 	if c.ttl < maxTTL && w.chance(100) {
 		c.grace = c.ttl / 2
@@ -213,9 +198,7 @@ func (w *world) planWeather() {
 		w.weather = weather{lose: w.pick(200, 10, 50), slow: w.pick(200, 20, 100)}
 	case mud:
 		w.weather = weather{
-			lose:     w.pick(300, 20, 100),
-			twice:    w.pick(100, 50),
-			slow:     w.pick(900, 300, 500),
+			lose: w.pick(300, 20, 100), twice: w.pick(100, 50), slow: w.pick(900, 300, 500),
 			verySlow: w.pick(200, 20),
 		}
 	case ambushes:

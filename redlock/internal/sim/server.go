@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -30,7 +31,7 @@ func (s *server) clock(t time.Duration) time.Duration { return s.offset + s.rate
 func (s *server) start() {
 	s.up = true
 	s.runs++
-	s.run = runID(s.number, s.runs)
+	s.run = fmt.Sprintf("%d.%d", s.number, s.runs)
 }
 
 // votes reports whether the node has a vote, and will still have it when it responds.
@@ -39,20 +40,19 @@ func (s *server) votes() bool {
 	return !s.dead && r != nil && r.Votes && (r.Run == s.run || r.Trusted != 0)
 }
 
-// without returns how many nodes have no vote.
-func (w *world) without() (n int) {
-	for _, s := range w.nodes {
-		if !s.votes() {
-			n++
+// othersSuffice reports whether a majority has its vote without a node.
+func (w *world) othersSuffice(s *server) bool {
+	voters := 0
+	for _, o := range w.nodes {
+		if o != s && o.votes() {
+			voters++
 		}
 	}
-	return n
+	return voters >= w.rules.Majority()
 }
 
 // mayLose reports whether a node may lose its vote now: a majority must keep theirs, except in wild schedules.
-func (w *world) mayLose(s *server) bool {
-	return w.wild || !s.votes() || w.without() < w.rules.Nodes-w.rules.Majority()
-}
+func (w *world) mayLose(s *server) bool { return w.wild || !s.votes() || w.othersSuffice(s) }
 
 // arrives handles the arrival of a request at a node.
 func arrives(w *world, e *event) {
@@ -153,9 +153,6 @@ func (s *server) save() {
 	record := *s.node.Record
 	record.Trusted = 0 // an operator does not lie
 	s.saved = &vote.Node{
-		Record: &record,
-		Keys:   maps.Clone(s.node.Keys),
-		Tombs:  maps.Clone(s.node.Tombs),
-		Off:    s.node.Off,
+		Record: &record, Keys: maps.Clone(s.node.Keys), Tombs: maps.Clone(s.node.Tombs), Off: s.node.Off,
 	}
 }

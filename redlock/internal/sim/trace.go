@@ -34,8 +34,7 @@ const (
 var Counted = [counters]string{
 	"grants", "renewals", "lost votes", "tries again", "calls without a majority", "claims gone", "pushes", "data lost",
 	"old data restored", "restarts with data", "trusted restarts", "pauses", "deaths", "messages lost",
-	"messages doubled",
-	"messages that crawl", "admissions", "clocks set back", "locks broken",
+	"messages doubled", "messages that crawl", "admissions", "clocks set back", "locks broken",
 }
 
 func who(e *event) string {

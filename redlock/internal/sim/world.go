@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/redlock/internal/vote"
@@ -162,5 +161,3 @@ func (r rate) to(t time.Duration) time.Duration {
 }
 
 func name(i int) string { return string(rune('A' + i)) }
-
-func runID(i, n int) string { return strconv.Itoa(i) + "." + strconv.Itoa(n) }

@@ -89,11 +89,12 @@ func NewClaim(r *Rules, key, id string, ttl, grace time.Duration) *Claim {
 func (c *Claim) Try(now time.Duration, floor, guess uint64) Step {
 	if c.state == Fresh || c.state == Waiting {
 		c.tries++
-		c.retire()
+		if c.cur != nil && c.cur.phase != done {
+			c.old = append(c.old, c.cur) // it is still to be released
+		}
 		c.cur = &attempt{
 			Rules: c.rules, key: c.key, value: c.value(), ttl: c.ttl, life: c.life, try: c.tries, floor: floor,
-			ceiling: c.ceiling,
-			began:   now, seats: make([]nodeView, c.rules.Nodes), out: &c.send,
+			ceiling: c.ceiling, began: now, seats: make([]nodeView, c.rules.Nodes), out: &c.send,
 		}
 		if guess != 0 && c.ceiling == 0 && !c.rules.Without.Has(WriteBack) {
 			c.cur.proposal = max(guess, floor+1)
@@ -209,13 +210,6 @@ func (c *Claim) find(try uint64) *attempt {
 		}
 	}
 	return nil
-}
-
-// retire appends the current try to the old ones, which are still to be released, unless it is done.
-func (c *Claim) retire() {
-	if c.cur != nil && c.cur.phase != done {
-		c.old = append(c.old, c.cur)
-	}
 }
 
 // step applies the time, decides what can be decided, and returns what to do.

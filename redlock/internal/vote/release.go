@@ -41,8 +41,7 @@ func (h *attempt) mayHave(s *nodeView) bool {
 	if h.Without.Has(LeaveFailed) {
 		return s.granted
 	}
-	clean := !s.touched || s.pending == 0 && !s.stale && !s.granted && !h.held
-	return !clean
+	return s.touched && (s.pending != 0 || s.stale || s.granted || h.held)
 }
 
 // due reports whether the answer of a node to its take may arrive at any moment. Then the release waits for it, for one
