@@ -195,7 +195,7 @@ func (c *Client) enqueue(r *request) (queued *request, cl *claim) {
 	q := c.queues[r.lock.name]
 	share := r.canShare()
 	if share && q.suits(r.lock.settings) {
-		return q.add(r, false), nil
+		return q.add(r, nil), nil
 	}
 	if !share || !q.free() {
 		q = &localQueue{}
@@ -211,7 +211,7 @@ func (c *Client) enqueue(r *request) (queued *request, cl *claim) {
 }
 
 // afterJoin handles the result of r's own Join. r gets its lease, or an error, or waits in the process's queue for the
-// claim, or for another that the queue sends.
+// claim, or for another that the queue sends. It waits in front of the requests that have queued since.
 func (r *request) afterJoin(cl *claim, err error) (queued *request, _ error) {
 	c, q := r.lock.client, cl.queue
 	failing := &r.outage
@@ -223,11 +223,11 @@ func (r *request) afterJoin(cl *claim, err error) (queued *request, _ error) {
 		c.handTo(cl, r, &cl.first)
 		return nil, nil
 	case err == nil:
-		return q.add(r, true), nil
+		return q.add(r, q.waiters.first), nil
 	case r.try || !c.tryAgain(failing, cl.Name, err):
 		return nil, err // it does not concern requests that have queued in the meantime
 	case q.public:
-		return q.add(r, true), nil
+		return q.add(r, q.waiters.first), nil
 	}
 	return nil, errClaimLost
 }

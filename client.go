@@ -235,10 +235,8 @@ func (c *Client) isClosed() bool { return c.closed.Err() != nil }
 
 // pause waits for d, or until ctx ends or the client is closed.
 func (c *Client) pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	case <-c.closed.Done():
 	}

@@ -101,12 +101,9 @@ func ParseDetached(s string) (Detached, error) {
 		return bad("it is damaged")
 	}
 	var t detachedText
-	if json.Unmarshal(content, &t) != nil || t.Token.Ticket() == 0 ||
+	if json.Unmarshal(content, &t) != nil || t.Token.Ticket() == 0 || store.CheckName(t.Name) != nil ||
 		t.Store == "" || t.ID == store.Everyone || t.Units < 1 || t.Units > t.Limit || t.Limit > store.MaxReaders ||
 		t.Kind != KindLock && t.Kind != KindSemaphore || t.Kind == KindLock && t.Limit != store.MaxReaders {
-		return bad("it is damaged")
-	}
-	if err := store.CheckName(t.Name); err != nil {
 		return bad("it is damaged")
 	}
 	x := Detached{
@@ -138,10 +135,7 @@ var (
 // that cannot be done, because the process ends or the store is not reachable, the lock may stay taken for d.
 func (l *Lease) Detach(ctx context.Context, d time.Duration) (Detached, error) {
 	x, err := l.detach(ctx, d)
-	if err != nil {
-		return Detached{}, l.client.failed("detach", l.claim.Name, err)
-	}
-	return x, nil
+	return x, l.client.failed("detach", l.claim.Name, err)
 }
 
 // detach is Detach, with errors that are not wrapped in an *Error yet.

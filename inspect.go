@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -38,6 +39,15 @@ func (q Queue) Holders() []Entry {
 // Waiters returns the entries that wait, the next first.
 func (q Queue) Waiters() []Entry { return q.Entries[len(q.Holders()):] }
 
+// newQueue returns entries of the store as a Queue of this package.
+func newQueue(name string, entries []store.Entry) Queue {
+	q := Queue{Name: name, Entries: slices.Grow([]Entry(nil), len(entries))} // nil if there are none
+	for i := range entries {
+		q.Entries = append(q.Entries, newEntry(&entries[i]))
+	}
+	return q
+}
+
 // newEntry returns an entry of the store as an Entry of this package.
 func newEntry(e *store.Entry) Entry {
 	entry := Entry{
@@ -65,18 +75,15 @@ func (c *Client) Inspect(ctx context.Context, name string) (Queue, error) {
 
 // inspect returns the queue of the lock. See [Client.Inspect] about the errors.
 func (k *lock) inspect(ctx context.Context) (Queue, error) {
-	q := Queue{Name: k.name}
-	if err := k.usable(ctx); err != nil {
-		return q, k.client.failed("inspect", k.name, err)
+	var seen store.Queue
+	err := k.usable(ctx)
+	if err == nil {
+		seen, err = k.client.store.Queue(ctx, k.name)
 	}
-	seen, err := k.client.store.Queue(ctx, k.name)
 	if err != nil {
-		return q, k.client.failed("inspect", k.name, err)
+		return Queue{Name: k.name}, k.client.failed("inspect", k.name, err)
 	}
-	for i := range seen.Entries {
-		q.Entries = append(q.Entries, newEntry(&seen.Entries[i]))
-	}
-	return q, nil
+	return newQueue(k.name, seen.Entries), nil
 }
 
 // Names iterates over the names that begin with prefix and have a holder or a waiter, in no particular order. The first

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,55 +158,45 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // The error is an *Error. It wraps the error of Err if the lease is not held, ErrDowngrade if it is not a writer's, was
 // re-entered or was pinned, ErrUnsupported if the store lacks shared locks or downgrades, or ErrNilContext.
 func (l *Lease) Downgrade(ctx context.Context) (*Lease, error) {
-	err := ErrNilContext
-	if ctx != nil {
-		var shared *Lease
-		if shared, err = l.downgrade(ctx); err == nil {
-			return shared, nil
-		}
+	shared, err := l.downgrade(ctx)
+	if err != nil {
+		return nil, l.client.failed("downgrade", l.claim.Name, err)
 	}
-	return nil, l.client.failed("downgrade", l.claim.Name, err)
+	l.client.keeper.keep(ctx, []*claim{l.claim}, nil)
+	return shared, nil
 }
 
-// downgrade is Downgrade, with errors that are not wrapped in an *Error yet.
+// downgrade ends the lease and returns the shared one, which the next Keep reports to the store. Its errors are not
+// wrapped in an *Error yet.
 func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 	c, cl := l.client, l.claim
-	if l.token.Shared() {
-		return nil, fmt.Errorf("%w: it is not a writer's but a %s", ErrDowngrade, l.claim.sharedBy())
-	}
 	switch {
+	case ctx == nil:
+		return nil, ErrNilContext
+	case l.token.Shared():
+		return nil, fmt.Errorf("%w: it is not a writer's but a %s", ErrDowngrade, l.claim.sharedBy())
 	case !c.abilities.Shared:
 		return nil, c.lacks("shared locks")
 	case c.abilities.ReadersOnly:
 		return nil, c.lacks("downgrades")
 	}
-	if err := l.Err(); err != nil {
-		return nil, err
-	}
 	c.begin()
-	if len(cl.more) > 0 {
-		c.end()
+	defer c.end()
+	switch err := l.Err(); {
+	case err != nil:
+		return nil, err
+	case len(cl.more) > 0:
 		return nil, fmt.Errorf("%w: it was re-entered, and other leases of it are still held", ErrDowngrade)
-	}
-	if cl.pinned {
-		c.end()
+	case cl.pinned:
 		return nil, errPinned
-	}
 	// The exclusive lease ends before the store learns of it, since readers may be admitted from then on.
-	if cl.phase != held || !l.end(&errDowngraded) {
-		c.end()
-		if err := l.Err(); err != nil {
-			return nil, err
-		}
-		return nil, errWithdrawn
+	case cl.phase != held || !l.end(&errDowngraded):
+		return nil, cmp.Or(l.Err(), errWithdrawn)
 	}
 	cl.Units = 1
 	again := &request{lock: &lock{client: c, name: cl.Name}, ctx: ctx, op: "downgrade", demand: cl.Demand}
-	shared := c.lease(again, new(Lease), cl)
-	cl.due = monoNow() // if this call fails, the keeper repeats it
-	c.end()
-	c.keeper.keep(ctx, []*claim{cl}, nil)
-	return shared, nil
+	cl.due = monoNow() // if the Keep that follows fails, the keeper repeats it
+	return c.lease(again, new(Lease), cl), nil
 }
 
 // Pin returns the store and the claim behind the lease, for a guard that the store itself evaluates, such as
@@ -213,21 +204,12 @@ func (l *Lease) downgrade(ctx context.Context) (*Lease, error) {
 // claim belongs to this lease alone: it is not handed over inside the process when it is unlocked, and it cannot be
 // downgraded. If the lease is over, the error is an *Error that wraps the error of Err.
 func (l *Lease) Pin() (Store, Claim, error) {
-	s, claim, err := l.pin()
-	if err != nil {
-		return nil, Claim{}, l.client.failed("pin", l.claim.Name, err)
-	}
-	return s, claim, nil
-}
-
-// pin is Pin, with errors that are not wrapped in an *Error yet.
-func (l *Lease) pin() (Store, Claim, error) {
 	c := l.client
 	c.begin()
 	defer c.end()
 	// mu is held: the hand-over of a claim ends the lease first, and then locks mu.
 	if err := l.Err(); err != nil {
-		return nil, Claim{}, err
+		return nil, Claim{}, c.failed("pin", l.claim.Name, err)
 	}
 	l.claim.pinned = true
 	return c.store, l.claim.Claim, nil

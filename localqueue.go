@@ -59,17 +59,13 @@ func (q *localQueue) touch() {
 	}
 }
 
-// add puts r in the queue: at the end, or in front if it came before the others and sent the claim. It queues and
-// returns a copy, so that a lock that is free costs no memory for waiting.
-func (q *localQueue) add(r *request, first bool) *request {
+// add puts r in the queue: before next, or at the end if next is nil. It queues and returns a copy, so that a lock that
+// is free costs no memory for waiting.
+func (q *localQueue) add(r, next *request) *request {
 	queued := *r
 	queued.news = make(chan struct{})
 	queued.queue = q
-	if first {
-		q.waiters.insert(&queued, q.waiters.first)
-	} else {
-		q.waiters.insert(&queued, nil)
-	}
+	q.waiters.insert(&queued, next)
 	q.touch()
 	return &queued
 }
@@ -145,12 +141,10 @@ func (q *localQueue) ensureClaims() {
 
 // dismiss withdraws claims that wait although no request does.
 func (q *localQueue) dismiss() {
-	c := q.lock.client
-	if cl := q.standby; cl != nil && cl.phase == waiting {
-		c.withdraw(cl)
-	}
-	if cl := q.claim; cl != nil && cl.phase == waiting {
-		c.withdraw(cl)
+	for _, cl := range []*claim{q.standby, q.claim} {
+		if cl != nil && cl.phase == waiting {
+			q.lock.client.withdraw(cl)
+		}
 	}
 	q.forgetIfIdle()
 }
@@ -168,7 +162,9 @@ func (q *localQueue) forgetIfIdle() {
 func (q *localQueue) send() *claim {
 	c := q.lock.client
 	cl := c.newClaim(q.waiters.first, q)
-	cl.setFault(q.outage.last())
+	if q.outage != nil {
+		cl.setFault(q.outage.err)
+	}
 	pause := q.outage.pause(cl.TTL)
 	if q.lost > 1 { // a store that loses its claims must not be called in a hot loop
 		pause = max(pause, backoff(time.Second, q.lost-1))

@@ -82,7 +82,7 @@ func DoAll(ctx context.Context, fn func(ctx context.Context, tokens []Token) err
 	if err != nil {
 		return err
 	}
-	return runUnder(ctx, m, func(ctx context.Context) error { return fn(ctx, m.Tokens()) })
+	return withLoss(callUnder(ctx, m, func(ctx context.Context) error { return fn(ctx, m.Tokens()) }))
 }
 
 // groupOptions has what LockAll, TryLockAll and DoAll do differently.

@@ -65,19 +65,13 @@ func (k *lock) do(ctx context.Context, r *request, fn func(context.Context) erro
 	if err != nil {
 		return err
 	}
-	return runUnder(ctx, l, fn)
+	return withLoss(callUnder(ctx, l, fn))
 }
 
 // A heldLease is a *Lease or a *MultiLease.
 type heldLease interface {
 	Context() context.Context
 	Unlock(ctx context.Context) error
-}
-
-// runUnder calls fn under a lease and releases it. It returns the error of fn and that of the lease.
-func runUnder(ctx context.Context, l heldLease, fn func(context.Context) error) error {
-	err, lost := callUnder(ctx, l, fn)
-	return withLoss(err, lost)
 }
 
 // callUnder calls fn under a lease and releases it, also if fn panics. It returns fn's error, and ErrLost or ErrClosed

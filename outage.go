@@ -55,14 +55,6 @@ func (o *outage) pause(ttl time.Duration) time.Duration {
 	return backoff(ttl, o.fails)
 }
 
-// last returns the last failure, or nil if there was none.
-func (o *outage) last() error {
-	if o == nil {
-		return nil
-	}
-	return o.err
-}
-
 // explain adds the last failure to the error of a context that ended the outage for its caller.
 func (o *outage) explain(why error) error {
 	if o == nil {

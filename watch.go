@@ -147,7 +147,7 @@ func (w *watch) take(batch []Queue, q store.Queue, err error) []Queue {
 		return batch
 	}
 	delete(w.unreadable, q.Name)
-	now := seenQueue{newQueue(q), time.Now()}
+	now := seenQueue{newQueue(q.Name, q.Entries), time.Now()}
 	before, known := w.queues[q.Name]
 	if len(now.Entries) == 0 {
 		delete(w.queues, q.Name)
@@ -198,18 +198,6 @@ func (q seenQueue) changed(now seenQueue) bool {
 		}
 	}
 	return false
-}
-
-// newQueue returns what users see of a queue.
-func newQueue(q store.Queue) Queue {
-	seen := Queue{Name: q.Name}
-	if len(q.Entries) > 0 {
-		seen.Entries = make([]Entry, len(q.Entries))
-	}
-	for i := range q.Entries {
-		seen.Entries[i] = newEntry(&q.Entries[i])
-	}
-	return seen
 }
 
 // A subscription says when which queues are to be read: those that the store reports as changed, and all of them from
@@ -323,11 +311,9 @@ func (s *subscription) next(ctx context.Context) {
 
 // await waits for news, but not longer than d.
 func (s *subscription) await(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-s.news:
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	case <-s.client.closed.Done():
 	}

@@ -47,6 +47,7 @@ func NewServer() *Server {
 		stores:   map[*Store]struct{}{},
 		tenants:  map[string]*tenant{},
 		entries:  map[store.ID]*entry{},
+		watches:  map[*watch]struct{}{},
 		ticket:   firstTicket(),
 	}
 }

@@ -75,9 +75,6 @@ func (st *Store) Watch(ctx context.Context, prefix string, changed func(name str
 func (s *Server) addWatch(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.watches == nil {
-		s.watches = map[*watch]struct{}{}
-	}
 	s.watches[w] = struct{}{}
 }
 

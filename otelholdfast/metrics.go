@@ -141,9 +141,6 @@ func (c *cache) add(key seriesKey) *series {
 		return known
 	}
 	if len(c.known) < maxSeries {
-		if c.known == nil {
-			c.known = map[seriesKey]*series{}
-		}
 		c.known[key] = s
 	}
 	return s

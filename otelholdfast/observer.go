@@ -52,8 +52,7 @@ func New(options ...Option) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Observer{tracer: c.tracers.Tracer(scope)}
-	o.series.name = c.name
+	o := &Observer{tracer: c.tracers.Tracer(scope), series: cache{name: c.name, known: map[seriesKey]*series{}}}
 	if o.instruments, err = newInstruments(c.meters.Meter(scope)); err != nil {
 		return nil, err
 	}

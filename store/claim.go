@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -114,10 +115,7 @@ type Wait struct {
 
 // String returns the owner for people, as in "nightly on web-1 (pid 4711)", in one line without control characters.
 func (o Owner) String() string {
-	s := Shown(o.Host)
-	if s == "" {
-		s = Shown(o.Address)
-	}
+	s := Shown(cmp.Or(o.Host, o.Address))
 	if o.Label != "" {
 		s = strings.TrimSuffix(Shown(o.Label)+" on "+s, " on ")
 	}

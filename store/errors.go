@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -85,12 +86,7 @@ func Final(err error) bool {
 	if f, ok := errors.AsType[*Fault](err); ok && f.Final {
 		return true
 	}
-	for _, final := range finals {
-		if errors.Is(err, final) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(finals, func(final error) bool { return errors.Is(err, final) })
 }
 
 // Busy reports whether err is that of a store which is connected and was only too slow.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,14 +33,9 @@ func Register(scheme string, open Opener) {
 // the error of the store's Opener.
 func Open(ctx context.Context, at Location) (Store, error) {
 	registry.Lock()
-	open := registry.openers[at.Scheme]
-	known := make([]string, 0, len(registry.openers))
-	for scheme := range registry.openers {
-		known = append(known, scheme)
-	}
+	open, known := registry.openers[at.Scheme], slices.Sorted(maps.Keys(registry.openers))
 	registry.Unlock()
 	if open == nil {
-		slices.Sort(known)
 		return nil, fmt.Errorf("no store is registered for the URL's scheme (known: %s); import the store's "+
 			"package, or holdfast/stores for all", strings.Join(known, ", "))
 	}
@@ -49,15 +45,9 @@ func Open(ctx context.Context, at Location) (Store, error) {
 // Rejected reports whether an error of Open is about the location itself, as opposed to the store that it identifies.
 // Such a location must not be printed, not even masked: a part of it may be a password in the wrong position.
 func Rejected(err error) bool {
-	if _, fault := errors.AsType[*Fault](err); fault {
-		return false
-	}
-	for _, other := range []error{ErrFormat, context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, other) {
-			return false
-		}
-	}
-	return err != nil
+	_, fault := errors.AsType[*Fault](err)
+	return err != nil && !fault && !errors.Is(err, ErrFormat) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // ShownFor returns the location as a message about err, an error of Open, may show it: masked, or empty if the location

@@ -12,15 +12,12 @@ const (
 	Held                 // in the held prefix of the queue
 )
 
+var states = [...]string{Gone: "gone", Waiting: "waiting", Held: "held"}
+
 // String returns the name of the state in errors and listings.
 func (s State) String() string {
-	switch s {
-	case Gone:
-		return "gone"
-	case Waiting:
-		return "waiting"
-	case Held:
-		return "held"
+	if int(s) < len(states) {
+		return states[s]
 	}
 	return "unknown state"
 }

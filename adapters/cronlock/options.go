@@ -1,6 +1,7 @@
 package cronlock
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -49,9 +50,4 @@ func configure(options []Option) (*config, error) {
 }
 
 // log returns the logger. The default is looked up at each use, since a program may set it late.
-func (c *config) log() *slog.Logger {
-	if c.logger != nil {
-		return c.logger
-	}
-	return slog.Default()
-}
+func (c *config) log() *slog.Logger { return cmp.Or(c.logger, slog.Default()) }

@@ -33,8 +33,7 @@ func ExampleLocker() {
 		fmt.Println("writing the report, with a token:", ok)
 		close(done)
 	}
-	job, err := scheduler.NewJob(gocron.CronJob("0 * * * *", false), gocron.NewTask(report),
-		gocron.WithName("report"))
+	job, err := scheduler.NewJob(gocron.CronJob("0 * * * *", false), gocron.NewTask(report), gocron.WithName("report"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -96,16 +96,12 @@ func refuse(w http.ResponseWriter, r *http.Request, name string, err error) {
 
 // problem writes a response as in RFC 9457.
 func problem(w http.ResponseWriter, status int, detail string) {
-	body, err := json.Marshal(struct {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(struct { //nolint:errcheck // the client is gone
 		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
 	}{"about:blank", http.StatusText(status), status, detail})
-	if err != nil { // impossible: it has strings and a number only
-		panic(err)
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	w.Write(append(body, '\n')) //nolint:errcheck // the client is gone
 }

@@ -226,8 +226,7 @@ func TestWithoutTheLock(t *testing.T) {
 		t.Error(err)
 	}
 	if times := s.ledger()[1]; times != 2 {
-		t.Errorf("the migration was applied %d times: if it is 1, the driver has a lock, and the doc is wrong",
-			times)
+		t.Errorf("the migration was applied %d times: if it is 1, the driver has a lock, and the doc is wrong", times)
 	}
 }
 

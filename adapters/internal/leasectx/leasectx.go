@@ -39,10 +39,7 @@ func (c *joinedContext) Done() <-chan struct{} {
 
 // refresh ends the context if one of its parents is over.
 func (c *joinedContext) refresh() {
-	if c.held.Err() != nil { // that has ended Context too
-		return
-	}
-	if c.caller.Err() != nil {
+	if c.held.Err() == nil && c.caller.Err() != nil { // the end of held has ended Context too
 		c.end(context.Cause(c.caller))
 	}
 }
