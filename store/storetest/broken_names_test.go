@@ -49,10 +49,8 @@ var brokenNames = []mutant{
 	renamed("names are paths", path.Clean),
 	renamed("names lose their end", func(name string) string { return name[:min(len(name), 255)] }),
 	{"names are listed as they are stored", 10, "names/listed", nil, eachStore(func(b *bug) {
-		lists(
-			b,
-			func(name string) (string, bool) { return strings.ReplaceAll(url.QueryEscape(name), "%2F", "/"), true },
-		)
+		lists(b,
+			func(name string) (string, bool) { return strings.ReplaceAll(url.QueryEscape(name), "%2F", "/"), true })
 	})},
 	{"a filter is a pattern", 10, "names/filtered", nil, eachStore(func(b *bug) {
 		b.names = func(ctx context.Context, prefix string) iter.Seq2[string, error] {

@@ -22,14 +22,16 @@ type client struct {
 	contenders map[store.ID]*contender
 }
 
-// mutex, reader and semaphore make a claim that has not joined yet.
-func (c *client) mutex(name string) *contender {
-	return c.contend(name, store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders})
-}
+// What mutexes and readers ask for.
+var (
+	exclusive = store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
+	shared    = store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
+)
 
-func (c *client) reader(name string) *contender {
-	return c.contend(name, store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders})
-}
+// mutex, reader and semaphore make a claim that has not joined yet.
+func (c *client) mutex(name string) *contender { return c.contend(name, exclusive) }
+
+func (c *client) reader(name string) *contender { return c.contend(name, shared) }
 
 func (c *client) semaphore(name string, units, limit int32) *contender {
 	return c.contend(name, store.Demand{Kind: store.Semaphore, Units: units, Limit: limit})
@@ -75,9 +77,7 @@ func (c *client) entries(name string) []store.Entry {
 	ctx, cancel := c.t.context()
 	defer cancel()
 	l, err := c.Queue(ctx, name)
-	if err != nil {
-		c.t.fatalf("Queue of %q: %v", name, err)
-	}
+	c.t.noError(err, "Queue of %q", name)
 	if l.Name != name {
 		c.t.errorf("Queue of %q returned the queue of %q", name, l.Name)
 	}
@@ -100,15 +100,20 @@ func (c *client) breakTicket(name string, ticket uint64) error {
 	return c.Break(ctx, name, ticket)
 }
 
+// shut closes the client's store, which must not fail.
+func (c *client) shut() {
+	if err := c.Close(); err != nil {
+		c.t.errorf("Close: %v", err)
+	}
+}
+
 // list returns what Names yields, sorted.
 func (c *client) list(prefix string) []string {
 	ctx, cancel := c.t.context()
 	defer cancel()
 	var list []string
 	for name, err := range c.Names(ctx, prefix) {
-		if err != nil {
-			c.t.fatalf("Names(%q): %v", prefix, err)
-		}
+		c.t.noError(err, "Names(%q)", prefix)
 		list = append(list, name)
 	}
 	slices.Sort(list)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -25,8 +26,7 @@ type contender struct {
 // pair makes exclusive claims of two clients on one name: the first holds and the second waits.
 func (t *trial) pair() (holder, waiter *contender) {
 	holder, waiter = t.rivals()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	queued(holder, waiter)
 	return holder, waiter
 }
 
@@ -35,16 +35,14 @@ func (t *trial) pair() (holder, waiter *contender) {
 func (t *trial) pairAndOther() (holder, waiter, other *contender) {
 	holder, waiter = t.rivals()
 	other = holder.rival()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	queued(holder, waiter)
 	return holder, waiter, other
 }
 
 // lastingPair is a pair with longer ttls, for cases that do several things before they keep it.
 func (t *trial) lastingPair() (holder, waiter *contender) {
 	holder, waiter = t.rivals()
-	holder.lasts().join(store.Held)
-	waiter.lasts().join(store.Waiting)
+	queued(holder.lasts(), waiter.lasts())
 	return holder, waiter
 }
 
@@ -53,10 +51,16 @@ func (t *trial) lastingPair() (holder, waiter *contender) {
 func (t *trial) trio() (holder, waiter, next *contender) {
 	holder, waiter = t.rivals()
 	next = waiter.rival()
-	holder.lasts().join(store.Held)
-	waiter.join(store.Waiting)
-	next.lasts().join(store.Waiting)
+	queued(holder.lasts(), waiter, next.lasts())
 	return holder, waiter, next
+}
+
+// queued joins claims one after the other. The first must be held, and all others must wait.
+func queued(holder *contender, waiters ...*contender) {
+	holder.join(store.Held)
+	for _, p := range waiters {
+		p.join(store.Waiting)
+	}
 }
 
 // rivals makes exclusive claims of two clients on one name, which have not joined yet.
@@ -79,10 +83,15 @@ func (p *contender) lasts() *contender {
 
 // attempt calls Join once.
 func (p *contender) attempt() (store.Status, error) {
-	ctx, cancel := p.t.context()
+	return p.request(p.t.patience(), func(ctx context.Context) (store.Status, error) { return p.Join(ctx, p.claim) })
+}
+
+// request sends a request once, with a time limit, and records the response as that of p.
+func (p *contender) request(d time.Duration, send func(context.Context) (store.Status, error)) (store.Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	sent := time.Now()
-	status, err := p.Join(ctx, p.claim)
+	status, err := send(ctx)
 	if err == nil {
 		p.note(sent, status)
 	}
@@ -92,9 +101,7 @@ func (p *contender) attempt() (store.Status, error) {
 // joinAny joins, and accepts any state.
 func (p *contender) joinAny() store.Status {
 	status, err := p.attempt()
-	if err != nil {
-		p.t.fatalf("Join of %q: %v", p.claim.Name, err)
-	}
+	p.t.noError(err, "Join of %q", p.claim.Name)
 	return status
 }
 
@@ -116,29 +123,22 @@ func (p *contender) keepOnce() (store.Status, error) { return p.keepWithin(p.t.p
 
 // keepWithin is keepOnce with a time limit, for a link that may be broken.
 func (p *contender) keepWithin(d time.Duration) (store.Status, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	defer cancel()
-	sent := time.Now()
-	statuses, err := p.Keep(ctx, []store.Claim{p.claim})
-	if err != nil {
-		return store.Status{}, err
-	}
-	if len(statuses) != 1 {
-		p.t.fatalf("Keep of one claim returned %d statuses", len(statuses))
-	}
-	if statuses[0].Err != nil {
-		return store.Status{}, statuses[0].Err
-	}
-	p.note(sent, statuses[0])
-	return statuses[0], nil
+	return p.request(d, func(ctx context.Context) (store.Status, error) {
+		statuses, err := p.Keep(ctx, []store.Claim{p.claim})
+		if err != nil {
+			return store.Status{}, err
+		}
+		if len(statuses) != 1 {
+			p.t.fatalf("Keep of one claim returned %d statuses", len(statuses))
+		}
+		return statuses[0], statuses[0].Err
+	})
 }
 
 // keep keeps the claim and requires a state.
 func (p *contender) keep(want store.State) store.Status {
 	status, err := p.keepOnce()
-	if err != nil {
-		p.t.fatalf("Keep of %q: %v", p.claim.Name, err)
-	}
+	p.t.noError(err, "Keep of %q", p.claim.Name)
 	p.demand("Keep", want)
 	return status
 }
@@ -173,9 +173,8 @@ func (p *contender) await() {
 		case <-p.pushed:
 		case <-time.After(max(time.Until(next), time.Millisecond)): // never spins, whatever the store returns
 		}
-		if _, err := p.keepOnce(); err != nil {
-			p.t.fatalf("Keep of %q while it waits: %v", p.claim.Name, err)
-		}
+		_, err := p.keepOnce()
+		p.t.noError(err, "Keep of %q while it waits", p.claim.Name)
 	}
 	p.demand("Keep", store.Held)
 }
@@ -187,9 +186,8 @@ func (p *contender) succeed() {
 		p.keep(store.Held)
 		return
 	}
-	if _, err := p.keepOnce(); err != nil {
-		p.t.fatalf("Keep of %q while it waits: %v", p.claim.Name, err)
-	}
+	_, err := p.keepOnce()
+	p.t.noError(err, "Keep of %q while it waits", p.claim.Name)
 	p.await()
 }
 
@@ -199,13 +197,30 @@ func (p *contender) enter() {
 	p.await()
 }
 
+// do calls one of the store's operations on the claim.
+func (p *contender) do(call call) error {
+	ctx, cancel := p.t.context()
+	defer cancel()
+	return call.do(ctx, p.Store, p.claim)
+}
+
+// isRefused requires that every operation that takes a name returns this final error. where is part of the message.
+func (p *contender) isRefused(want error, where string) {
+	for _, call := range p.t.calls() {
+		if !call.named {
+			continue
+		}
+		if err := p.do(call); !errors.Is(err, want) || !store.Final(err) {
+			p.t.errorf("%s %s: %v, want %v", call.name, where, err, want)
+		}
+	}
+}
+
 // leave leaves the queue.
 func (p *contender) leave() {
 	ctx, cancel := p.t.context()
 	defer cancel()
-	if err := p.Leave(ctx, p.claim); err != nil {
-		p.t.fatalf("Leave of %q: %v", p.claim.Name, err)
-	}
+	p.t.noError(p.Leave(ctx, p.claim), "Leave of %q", p.claim.Name)
 }
 
 // note records a response.
@@ -219,16 +234,8 @@ func (p *contender) note(sent time.Time, status store.Status) {
 // demand ends the case if the last response differs from want.
 func (p *contender) demand(call string, want store.State) {
 	if p.last.State != want {
-		p.t.fatalf(
-			"%s of %q (%d of %d): %v, want %v%v",
-			call,
-			p.claim.Name,
-			p.claim.Units,
-			p.claim.Limit,
-			p.last.State,
-			want,
-			p.lapsed(),
-		)
+		p.t.fatalf("%s of %q (%d of %d): %v, want %v%v",
+			call, p.claim.Name, p.claim.Units, p.claim.Limit, p.last.State, want, p.lapsed())
 	}
 }
 

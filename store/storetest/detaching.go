@@ -1,32 +1,28 @@
 package storetest
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var detaching = rule{
-	0,
-	"detaching",
-	"A detached claim outlives its client for as long as Detach says, is attached by one client at most, and " +
-		"keeps its ticket and units.",
-	[]scenario{
-		{"a detached claim outlives its client", detach, outlivesItsClient},
-		{"the earlier ID is gone", detach, earlierIDIsGone},
-		{"attach", detach, attachTakesOver},
-		{"late responses", detach, lateTransferResponses},
-		{"attached once", detach, attachedOnce},
-		{"attached too late", detach, attachedTooLate},
-		{"repeated calls", detach, repeatedTransfers},
-		{"a detached claim is extended", detach, detachedIsExtended},
-		{"late requests", detach, lateTransfers},
-		{"a waiter follows", detach | aQueue, waiterFollowsDetached},
-		{"units stay", detach | weights, detachedUnitsStay},
-		{"nothing is left of a detached claim", detach, nothingLeftOfDetached},
-	},
-}
+var detaching = rule{0, "detaching", "A detached claim outlives its client for as long as Detach says, " +
+	"is attached by one client at most, and keeps its ticket and units.", []scenario{
+	{"a detached claim outlives its client", detach, outlivesItsClient},
+	{"the earlier ID is gone", detach, earlierIDIsGone},
+	{"attach", detach, attachTakesOver},
+	{"late responses", detach, lateTransferResponses},
+	{"attached once", detach, attachedOnce},
+	{"attached too late", detach, attachedTooLate},
+	{"repeated calls", detach, repeatedTransfers},
+	{"a detached claim is extended", detach, detachedIsExtended},
+	{"late requests", detach, lateTransfers},
+	{"a waiter follows", detach | aQueue, waiterFollowsDetached},
+	{"units stay", detach | weights, detachedUnitsStay},
+	{"nothing is left of a detached claim", detach, nothingLeftOfDetached},
+}}
 
 // detacher returns the client's store as a Detacher.
 func (c *client) detacher() store.Detacher {
@@ -46,23 +42,16 @@ func (p *contender) heir(c *client) *contender {
 
 // detachAs calls Detach once.
 func (p *contender) detachAs(as *contender, d time.Duration) (store.Status, error) {
-	ctx, cancel := p.t.context()
-	defer cancel()
-	sent := time.Now()
-	status, err := p.detacher().Detach(ctx, p.claim, as.claim.ID, d)
-	if err == nil {
-		as.note(sent, status)
-	}
-	return status, err
+	return as.request(p.t.patience(), func(ctx context.Context) (store.Status, error) {
+		return p.detacher().Detach(ctx, p.claim, as.claim.ID, d)
+	})
 }
 
 // detached detaches a held claim and returns it under its new ID.
 func (p *contender) detached(d time.Duration) *contender {
 	as := p.heir(p.client)
 	status, err := p.detachAs(as, d)
-	if err != nil {
-		p.t.fatalf("Detach of %q: %v", p.claim.Name, err)
-	}
+	p.t.noError(err, "Detach of %q", p.claim.Name)
 	as.demand("Detach", store.Held)
 	if status.Ticket != p.claim.Ticket {
 		p.t.errorf("the ticket was %d, and is %d when the claim is detached", p.claim.Ticket, status.Ticket)
@@ -73,16 +62,17 @@ func (p *contender) detached(d time.Duration) *contender {
 	return as
 }
 
+// attachOnce calls Attach once, which attaches a detached claim as p.
+func (p *contender) attachOnce(from *contender) (store.Status, error) {
+	return p.request(p.t.patience(), func(ctx context.Context) (store.Status, error) {
+		return p.detacher().Attach(ctx, p.claim, from.claim.ID)
+	})
+}
+
 // attach attaches a detached claim as p, and requires a state.
 func (p *contender) attach(from *contender, want store.State) store.Status {
-	ctx, cancel := p.t.context()
-	defer cancel()
-	sent := time.Now()
-	status, err := p.detacher().Attach(ctx, p.claim, from.claim.ID)
-	if err != nil {
-		p.t.fatalf("Attach of %q: %v", p.claim.Name, err)
-	}
-	p.note(sent, status)
+	status, err := p.attachOnce(from)
+	p.t.noError(err, "Attach of %q", p.claim.Name)
 	p.demand("Attach", want)
 	return status
 }
@@ -160,17 +150,10 @@ func lateTransferResponses(t *trial) {
 	holder, _ := t.rivals()
 	next := t.open()
 	holder.join(store.Held)
-	late := func(link Link, transfer func()) {
-		release := link.HoldReplies()
-		transferred := t.async(transfer)
-		t.advance(t.ttl / 6)
-		release()
-		<-transferred
-	}
 	var as *contender
-	late(holder.link, func() { as = holder.detached(t.ttl) })
+	t.delayed(holder.link.HoldReplies(), t.ttl/6, func() { as = holder.detached(t.ttl) })
 	heir := as.heir(next)
-	late(next.link, func() { heir.attach(as, store.Held) })
+	t.delayed(next.link.HoldReplies(), t.ttl/6, func() { heir.attach(as, store.Held) })
 	heir.checkUntil()
 }
 
@@ -184,13 +167,8 @@ func attachedOnce(t *trial) {
 		c := t.open()
 		for range 2 {
 			t.async(func() {
-				heir := as.heir(c)
-				ctx, cancel := t.context()
-				defer cancel()
-				status, err := c.detacher().Attach(ctx, heir.claim, as.claim.ID)
-				if err != nil {
-					t.fatalf("Attach beside others: %v", err)
-				}
+				status, err := as.heir(c).attachOnce(as)
+				t.noError(err, "Attach beside others")
 				if status.State != store.Gone {
 					attached.Add(1)
 				}
@@ -245,9 +223,8 @@ func detachedIsExtended(t *trial) {
 	other := rival.client.contend(holder.claim.Name, holder.claim.Demand)
 	other.claim.ID, other.claim.Ticket = as.claim.ID, as.claim.Ticket
 	extend := func(d time.Duration) {
-		if _, err := other.detachAs(other, d); err != nil {
-			t.fatalf("Detach of a detached claim: %v", err)
-		}
+		_, err := other.detachAs(other, d)
+		t.noError(err, "Detach of a detached claim")
 		other.demand("Detach", store.Held)
 	}
 	extend(t.spell())
@@ -301,13 +278,10 @@ func detachedUnitsStay(t *trial) {
 	holder.join(store.Held)
 	as := holder.detached(t.longTTL())
 	one.lasts().join(store.Held)
-	two.claim.Try = true
-	two.join(store.Gone)
+	two.try(store.Gone)
 	heir := as.heir(t.open())
 	heir.attach(as, store.Held)
-	two = two.client.semaphore(name, 1, 3)
-	two.claim.Try = true
-	two.join(store.Gone)
+	two.client.semaphore(name, 1, 3).try(store.Gone)
 }
 
 func nothingLeftOfDetached(t *trial) {

@@ -15,10 +15,7 @@ var exclusion = rule{1, "exclusion", "The units of held claims never exceed the 
 	{"restart", 0, restartKeepsExclusion},
 }}
 
-func mutexesExclude(t *trial) {
-	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	crowd(t, all, all, all)
-}
+func mutexesExclude(t *trial) { crowd(t, exclusive, exclusive, exclusive) }
 
 func semaphoresExclude(t *trial) {
 	crowd(t,
@@ -28,11 +25,7 @@ func semaphoresExclude(t *trial) {
 	)
 }
 
-func readersAndWritersExclude(t *trial) {
-	one := store.Demand{Kind: store.Lock, Units: 1, Limit: store.MaxReaders}
-	all := store.Demand{Kind: store.Lock, Units: store.MaxReaders, Limit: store.MaxReaders}
-	crowd(t, one, all, one)
-}
+func readersAndWritersExclude(t *trial) { crowd(t, shared, exclusive, shared) }
 
 // crowd lets three clients contend for one name. Each has one goroutine per demand, which acquires and releases it,
 // round after round. The units held at any moment are counted.
@@ -61,8 +54,7 @@ func crowd(t *trial, demands ...store.Demand) {
 
 // A server that restarts with its data must not forget its holders.
 func restartKeepsExclusion(t *trial) {
-	name := t.name("restart")
-	holder, other := t.open().mutex(name), t.open().mutex(name)
+	holder, other := t.rivals()
 	holder.join(store.Held)
 	began := time.Now()
 	t.must("Restart with data", t.harness.Restart(true))

@@ -43,9 +43,7 @@ func cutOff(t *trial) {
 	holder.join(store.Held)
 	holder.link.Cut()
 	for _, call := range t.calls() {
-		ctx, cancel := t.context() // must not be exhausted
-		t.checkFault(call.name, call.do(ctx, holder.Store, holder.claim))
-		cancel()
+		t.checkFault(call.name, holder.do(call)) // its context must not be exhausted
 	}
 }
 
@@ -54,11 +52,7 @@ func cutOffMeanwhile(t *trial) {
 	p := t.open().mutex(t.name("meanwhile"))
 	p.link.HoldRequests()
 	for _, call := range t.calls() {
-		t.async(func() {
-			ctx, cancel := t.context()
-			defer cancel()
-			t.checkFault(call.name, call.do(ctx, p.Store, p.claim))
-		})
+		t.async(func() { t.checkFault(call.name, p.do(call)) })
 	}
 	t.settle()
 	p.link.Cut()
@@ -93,9 +87,7 @@ func silence(t *trial, hold func(Link) (release func()), deadline bool) {
 	returned := map[string]<-chan struct{}{}
 	for _, call := range t.calls() {
 		returned[call.name] = t.async(func() {
-			if err := call.do(ctx, p.Store, p.claim); !errors.Is(err, want) {
-				t.errorf("%s while no message arrives: %v, want %v", call.name, err, want)
-			}
+			t.wantError(call.name+" while no message arrives", call.do(ctx, p.Store, p.claim), want)
 		})
 	}
 	t.advance(t.ttl / 4)
@@ -144,18 +136,11 @@ func closedStore(t *trial) {
 	p.join(store.Held)
 	p.leave()
 	for range 2 {
-		if err := p.Close(); err != nil {
-			t.errorf("Close: %v", err)
-		}
+		p.shut()
 	}
 	for _, call := range t.calls() {
-		ctx, cancel := t.context()
 		began := time.Now()
-		err := call.do(ctx, p.Store, p.claim)
-		cancel()
-		if !errors.Is(err, store.ErrClosed) {
-			t.errorf("%s after Close: %v, want %v", call.name, err, store.ErrClosed)
-		}
+		t.wantError(call.name+" after Close", p.do(call), store.ErrClosed)
 		if took := time.Since(began); took > t.ttl {
 			t.errorf("%s after Close took %v", call.name, took)
 		}

@@ -66,9 +66,7 @@ func leavingAnotherQueue(t *trial) {
 func downgradeLetsReadersIn(t *trial) {
 	name := t.name("downgrade")
 	writer, reader, next := t.open().mutex(name), t.open().reader(name), t.open().mutex(name)
-	writer.join(store.Held)
-	reader.join(store.Waiting)
-	next.join(store.Waiting)
+	queued(writer, reader, next)
 	writer.claim.Units = 1
 	writer.keep(store.Held)
 	reader.keep(store.Held)
@@ -94,9 +92,7 @@ func waitingClaimShrinks(t *trial) {
 	name := t.name("waiting")
 	holder, large := t.open().semaphore(name, 2, 4), t.open().semaphore(name, 4, 4)
 	small := t.open().semaphore(name, 1, 4)
-	holder.join(store.Held)
-	large.join(store.Waiting)
-	small.join(store.Waiting)
+	queued(holder, large, small)
 	large.claim.Units = 1
 	large.keep(store.Held)
 	small.keep(store.Held)

@@ -17,7 +17,7 @@ var leaks = rule{9, "nothing leaks", "When the last claim of a name is gone and 
 	{"refused", 0, refusedLeaveNothing},
 }}
 
-// awaitNoResidue waits until the store holds nothing for these names.
+// vanishes waits until the store holds nothing for these names.
 func (t *trial) vanishes(names ...string) {
 	deadline := time.Now().Add(t.takeover() + t.ttl)
 	for _, name := range names {
@@ -28,12 +28,8 @@ func (t *trial) vanishes(names ...string) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.fatalf(
-					"%q is gone for more than %v, and the store still holds %d things for it",
-					name,
-					t.takeover(),
-					n,
-				)
+				t.fatalf("%q is gone for more than %v, and the store still holds %d things for it",
+					name, t.takeover(), n)
 			}
 			t.advance(t.ttl / 4)
 		}
@@ -58,9 +54,7 @@ func waitersLeaveNothing(t *trial) {
 	name := t.name("waited")
 	a, b := t.open(), t.open()
 	holder, waiter, quitter := a.mutex(name), b.mutex(name), a.mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
-	quitter.join(store.Waiting)
+	queued(holder, waiter, quitter)
 	if n, err := t.harness.Residue(name); err == nil && n == 0 {
 		t.fatalf("the harness counts nothing for a queue of three")
 	}
@@ -76,8 +70,7 @@ func deadLeaveNothing(t *trial) {
 	var names []string
 	for i := range 20 {
 		p := c.mutex(t.name(fmt.Sprint("dead", i)))
-		p.join(store.Held)
-		c.mutex(p.claim.Name).join(store.Waiting)
+		queued(p, c.mutex(p.claim.Name))
 		names = append(names, p.claim.Name)
 	}
 	c.link.Kill()
@@ -94,9 +87,7 @@ func tombstoneVanishes(t *trial) {
 func brokenLeaveNothing(t *trial) {
 	holder, waiter := t.pair()
 	for _, p := range []*contender{waiter, holder} {
-		if err := p.breakTicket(holder.claim.Name, p.claim.Ticket); err != nil {
-			t.fatalf("Break: %v", err)
-		}
+		t.noError(p.breakTicket(holder.claim.Name, p.claim.Ticket), "Break")
 	}
 	holder.keep(store.Gone)
 	t.vanishes(holder.claim.Name)

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -39,11 +38,8 @@ func deadHolderWithWaiter(t *trial) {
 	case after < least:
 		t.errorf("the waiter was granted %v after the holder's last request, and the ttl is %v", after, t.ttl)
 	case after > t.takeover()+t.late:
-		t.errorf(
-			"the waiter was granted %v after the holder's last request, and the store promises %v",
-			after,
-			t.takeover(),
-		)
+		t.errorf("the waiter was granted %v after the holder's last request, and the store promises %v",
+			after, t.takeover())
 	}
 }
 
@@ -67,9 +63,7 @@ func deadHolderAlone(t *trial) {
 	if slices.Contains(b.list(t.mark), listed.claim.Name) {
 		t.errorf("Names still shows a name whose only claim has expired")
 	}
-	if err := b.breakTicket(broken.claim.Name, broken.claim.Ticket); !errors.Is(err, store.ErrNotHeld) {
-		t.errorf("Break of an expired claim: %v, want %v", err, store.ErrNotHeld)
-	}
+	t.wantError("Break of an expired claim", b.breakTicket(broken.claim.Name, broken.claim.Ticket), store.ErrNotHeld)
 }
 
 func deadWaiterIsSkipped(t *trial) {
@@ -145,8 +139,7 @@ func keptAlone(t *trial) {
 func shortBesideLong(t *trial) {
 	long, short := t.rivals()
 	long.claim.TTL = 4 * t.ttl
-	long.join(store.Held)
-	short.join(store.Waiting)
+	queued(long, short)
 	short.link.Kill()
 	t.advance(2 * t.ttl)
 	long.keep(store.Held)

@@ -1,7 +1,7 @@
 package storetest
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -44,11 +44,15 @@ var oddNames = []string{
 	// prefixes of others
 	"abc", "abcd",
 	strings.Repeat("x", 255), strings.Repeat("x", 256),
-	strings.Repeat(
-		"x",
-		store.MaxName-1,
-	), strings.Repeat("x", store.MaxName), strings.Repeat("x", store.MaxName-1) + "y",
+	strings.Repeat("x", store.MaxName-1), strings.Repeat("x", store.MaxName),
+	strings.Repeat("x", store.MaxName-1) + "y",
 	strings.Repeat("🔒", store.MaxName/4), strings.Repeat("🔒", store.MaxName/4-1) + "🔓",
+}
+
+// oddNamesWith returns the odd names that begin with prefix, sorted.
+func oddNamesWith(prefix string) []string {
+	names := slices.Sorted(slices.Values(oddNames))
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, prefix) })
 }
 
 // holdOddNames claims all odd names at once, under a prefix of its own.
@@ -77,7 +81,7 @@ func oddNamesAreDistinct(t *trial) {
 
 func oddNamesAreListed(t *trial) {
 	c, claims := holdOddNames(t)
-	want := slices.Sorted(slices.Values(oddNames))
+	want := oddNamesWith("")
 	if got := c.list(""); !slices.Equal(got, want) {
 		t.errorf("Names yields %q, want %q", got, want)
 	}
@@ -99,13 +103,7 @@ func namesAreFiltered(t *trial) {
 	for _, prefix := range []string{
 		"a", "A", "a/", "*", "a*", "?", "[a]", "%", "_", "a_", "{", `\`, "'", " ", "x", "🔒", "nobody",
 	} {
-		var want []string
-		for _, name := range oddNames {
-			if strings.HasPrefix(name, prefix) {
-				want = append(want, name)
-			}
-		}
-		slices.Sort(want)
+		want := oddNamesWith(prefix)
 		if got := c.list(prefix); !slices.Equal(got, want) {
 			t.errorf("Names(%q) gives %q, want %q", prefix, got, want)
 		}
@@ -128,18 +126,7 @@ func badNamesAreRefused(t *trial) {
 		"", "\x00", "a\x00", "a\x00b", "\xff", "a\xc3", "\xed\xa0\x80", // the last is half of a pair
 		strings.Repeat("x", store.MaxName+1), strings.Repeat("🔒", store.MaxName/4) + "x",
 	} {
-		p := c.mutex(name)
-		for _, call := range t.calls() {
-			if !call.named {
-				continue
-			}
-			ctx, cancel := t.context()
-			err := call.do(ctx, p.Store, p.claim)
-			cancel()
-			if !errors.Is(err, store.ErrBadName) || !store.Final(err) {
-				t.errorf("%s with the name %.20q: %v, want %v", call.name, name, err, store.ErrBadName)
-			}
-		}
+		c.mutex(name).isRefused(store.ErrBadName, fmt.Sprintf("with the name %.20q", name))
 	}
 }
 

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"reflect"
 	"slices"
 	"time"
@@ -12,13 +11,8 @@ import (
 // Cases about what operators use: Break and Queue.
 
 func breakHolder(t *trial) {
-	name := t.name("break")
-	holder, waiter, operator := t.open().mutex(name), t.open().mutex(name), t.open()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
-	if err := operator.breakTicket(name, holder.claim.Ticket); err != nil {
-		t.fatalf("Break of a holder: %v", err)
-	}
+	holder, waiter, operator := t.pairAndOther()
+	t.noError(operator.breakTicket(holder.claim.Name, holder.claim.Ticket), "Break of a holder")
 	holder.keep(store.Gone)
 	waiter.keep(store.Held)
 }
@@ -26,12 +20,8 @@ func breakHolder(t *trial) {
 func breakWaiter(t *trial) {
 	name := t.name("break")
 	holder, waiter, next, operator := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name), t.open()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
-	next.join(store.Waiting)
-	if err := operator.breakTicket(name, waiter.claim.Ticket); err != nil {
-		t.fatalf("Break of a waiter: %v", err)
-	}
+	queued(holder, waiter, next)
+	t.noError(operator.breakTicket(name, waiter.claim.Ticket), "Break of a waiter")
 	waiter.keep(store.Gone)
 	holder.keep(store.Held)
 	holder.leave()
@@ -41,14 +31,10 @@ func breakWaiter(t *trial) {
 func breakUnknownTicket(t *trial) {
 	name := t.name("break")
 	holder, operator := t.open().mutex(name), t.open()
-	if err := operator.breakTicket(name, 1); !errors.Is(err, store.ErrNotHeld) {
-		t.errorf("Break in an empty queue: %v, want %v", err, store.ErrNotHeld)
-	}
+	t.wantError("Break in an empty queue", operator.breakTicket(name, 1), store.ErrNotHeld)
 	holder.join(store.Held)
 	for _, ticket := range []uint64{0, holder.claim.Ticket - 1, holder.claim.Ticket + 1} {
-		if err := operator.breakTicket(name, ticket); !errors.Is(err, store.ErrNotHeld) {
-			t.errorf("Break of a ticket that no claim has: %v, want %v", err, store.ErrNotHeld)
-		}
+		t.wantError("Break of a ticket that no claim has", operator.breakTicket(name, ticket), store.ErrNotHeld)
 	}
 	holder.keep(store.Held)
 }
@@ -87,13 +73,8 @@ func (p *contender) checkEntry(entry store.Entry, state store.State) {
 	case got.ID != want.ID || got.Ticket != want.Ticket:
 		p.t.errorf("the queue shows claim %v with ticket %d, want %v with %d", got.ID, got.Ticket, want.ID, want.Ticket)
 	case got.Name != want.Name || got.Demand != want.Demand:
-		p.t.errorf(
-			"the queue shows a claim of %q for %+v, want %q and %+v",
-			got.Name,
-			got.Demand,
-			want.Name,
-			want.Demand,
-		)
+		p.t.errorf("the queue shows a claim of %q for %+v, want %q and %+v",
+			got.Name, got.Demand, want.Name, want.Demand)
 	case got.Owner == nil || !reflect.DeepEqual(*got.Owner, *want.Owner):
 		p.t.errorf("the queue shows the owner %+v, want %+v", got.Owner, want.Owner)
 	case got.Turn != want.Turn || !slices.Equal(got.Waits, want.Waits):
@@ -111,27 +92,18 @@ func queueShowsTimes(t *trial) {
 	c := t.open()
 	holder, waiter := c.mutex(name).lasts(), c.mutex(name).lasts()
 	began := time.Now()
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	queued(holder, waiter)
 	joined := time.Now()
 	pause := t.ttl / 2
 	t.advance(pause)
 	for _, entry := range c.entries(name) {
 		if entry.Since.Before(began.Add(-t.slack)) || entry.Since.After(joined.Add(t.slack)) {
-			t.errorf(
-				"the queue shows a claim as %v since %v ago, and it is %v",
-				entry.State,
-				time.Since(entry.Since),
-				pause,
-			)
+			t.errorf("the queue shows a claim as %v since %v ago, and it is %v",
+				entry.State, time.Since(entry.Since), pause)
 		}
 		if ttl := holder.claim.TTL; t.able.SessionTTL == 0 && entry.Left > ttl-pause+t.slack {
-			t.errorf(
-				"the queue shows a claim with %v left, %v after it was kept, and its ttl is %v",
-				entry.Left,
-				pause,
-				ttl,
-			)
+			t.errorf("the queue shows a claim with %v left, %v after it was kept, and its ttl is %v",
+				entry.Left, pause, ttl)
 		}
 	}
 	released := time.Now()
@@ -161,8 +133,7 @@ func keepCarriesNews(t *trial) {
 	name := t.name("news")
 	c := t.open()
 	holder, waiter := c.mutex(name), c.mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
+	queued(holder, waiter)
 	for turn := range uint8(3) {
 		holder.claim.Turn = turn + 1
 		holder.claim.Owner = &store.Owner{ID: "heir", Label: "the next goroutine", PID: int(turn) + 1}

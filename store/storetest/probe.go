@@ -13,7 +13,6 @@ import (
 // respond.
 type probe struct {
 	store store.Store
-	every time.Duration
 
 	mu    sync.Mutex
 	sent  time.Time                   // when the read that is under way was sent; zero between reads
@@ -24,7 +23,7 @@ type probe struct {
 func startProbe(t testing.TB, h Harness) *probe {
 	s, _ := h.Open(t, "")
 	s.Notify(func(store.ID, store.Status) {})
-	p := &probe{store: s, every: 5 * beat, worst: map[*time.Duration]struct{}{}}
+	p := &probe{store: s, worst: map[*time.Duration]struct{}{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { p.run(ctx) })
@@ -38,7 +37,7 @@ func startProbe(t testing.TB, h Harness) *probe {
 
 // run reads until ctx is done. Errors are as good as responses: a server that is restarted refuses connections.
 func (p *probe) run(ctx context.Context) {
-	ticker := time.NewTicker(p.every)
+	ticker := time.NewTicker(5 * beat)
 	defer ticker.Stop()
 	for {
 		select {
@@ -46,25 +45,17 @@ func (p *probe) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		p.begin()
+		p.mu.Lock()
+		p.sent = time.Now()
+		p.mu.Unlock()
 		_, _ = p.store.Queue(ctx, "storetest/probe")
-		p.end()
+		p.mu.Lock()
+		for worst := range p.worst {
+			*worst = max(*worst, time.Since(p.sent))
+		}
+		p.sent = time.Time{}
+		p.mu.Unlock()
 	}
-}
-
-func (p *probe) begin() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sent = time.Now()
-}
-
-func (p *probe) end() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for worst := range p.worst {
-		*worst = max(*worst, time.Since(p.sent))
-	}
-	p.sent = time.Time{}
 }
 
 // observe observes the server until end is called, which returns how long it took at most to respond, or for how long

@@ -41,13 +41,8 @@ func TestPlaySteadily(t *testing.T) {
 			steady := func() func() time.Duration { return func() time.Duration { return c.gap } }
 			o := playSteadily(t, time.Second/16, play, steady)
 			if plays != c.plays || len(o.failures) != c.failures {
-				t.Errorf(
-					"played %d times, with %d failures in the end; want %d and %d",
-					plays,
-					len(o.failures),
-					c.plays,
-					c.failures,
-				)
+				t.Errorf("played %d times, with %d failures in the end; want %d and %d", plays, len(o.failures),
+					c.plays, c.failures)
 			}
 		})
 	}

@@ -31,8 +31,7 @@ type pace struct {
 var (
 	realTime = pace{
 		ttl: time.Second, moment: 50 * time.Millisecond, slack: 250 * time.Millisecond, stall: time.Second / 16,
-		late:   2 * time.Second,
-		rounds: 3, many: 200, watchdog: 2 * time.Minute,
+		late: 2 * time.Second, rounds: 3, many: 200, watchdog: 2 * time.Minute,
 	}
 	fakeTime = pace{
 		ttl: 10 * time.Second, moment: time.Millisecond, slack: time.Millisecond,
@@ -163,6 +162,14 @@ func (t *trial) async(fn func()) <-chan struct{} {
 	return done
 }
 
+// delayed runs fn while a link holds its messages back, and releases them after d.
+func (t *trial) delayed(release func(), d time.Duration, fn func()) {
+	done := t.async(fn)
+	t.advance(d)
+	release()
+	<-done
+}
+
 // wait waits for all that async started.
 func (t *trial) wait() { t.running.Wait() }
 
@@ -218,6 +225,20 @@ func (t *trial) must(what string, err error) {
 		t.skipf("%s: %v", what, err)
 	case err != nil:
 		t.fatalf("%s: %v", what, err)
+	}
+}
+
+// noError ends the case if a call of the store failed.
+func (t *trial) noError(err error, format string, args ...any) {
+	if err != nil {
+		t.fatalf("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
+// wantError requires that a call returned this error.
+func (t *trial) wantError(what string, err, want error) {
+	if !errors.Is(err, want) {
+		t.errorf("%s: %v, want %v", what, err, want)
 	}
 }
 

@@ -7,26 +7,22 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var truth = rule{
-	7,
-	"truth",
-	"A push can be lost, late or early. Keep returns the true status, and Gone is final.",
-	[]scenario{
-		{"a lost push", 0, lostPush},
-		{"a late push", aQueue, latePush},
-		{"an early push", aQueue, earlyPush},
-		{"a push has the ticket", aQueue, pushHasTicket},
-		{"granted while cut off", aQueue, grantedWhileCutOff},
-		{"notified after a cut", aQueue, notifiedAfterCut},
-		{"erased while held", 0, erasedWhileHeld},
-		{"erased while waiting", aQueue, erasedWhileWaiting},
-		{"gone is final", aQueue, goneIsFinal},
-		{"joining again while held", 0, joiningAgainWhileHeld},
-		{"joining again while waiting", aQueue, joiningAgainWhileWaiting},
-		{"joining twice at once", aQueue, joiningTwiceAtOnce},
-		{"a server that lost its data", 0, serverLostItsData},
-	},
-}
+var truth = rule{7, "truth", "A push can be lost, late or early. Keep returns the true status, " +
+	"and Gone is final.", []scenario{
+	{"a lost push", 0, lostPush},
+	{"a late push", aQueue, latePush},
+	{"an early push", aQueue, earlyPush},
+	{"a push has the ticket", aQueue, pushHasTicket},
+	{"granted while cut off", aQueue, grantedWhileCutOff},
+	{"notified after a cut", aQueue, notifiedAfterCut},
+	{"erased while held", 0, erasedWhileHeld},
+	{"erased while waiting", aQueue, erasedWhileWaiting},
+	{"gone is final", aQueue, goneIsFinal},
+	{"joining again while held", 0, joiningAgainWhileHeld},
+	{"joining again while waiting", aQueue, joiningAgainWhileWaiting},
+	{"joining twice at once", aQueue, joiningTwiceAtOnce},
+	{"a server that lost its data", 0, serverLostItsData},
+}}
 
 func lostPush(t *trial) {
 	holder, waiter := t.pair()
@@ -131,14 +127,12 @@ func goneIsFinal(t *trial) {
 	holder.keep(store.Gone)
 	waiter.keep(store.Held)
 	waiter.leave()
-	for _, p := range []*contender{holder, waiter} {
-		p.keep(store.Gone)
-	}
+	holder.keep(store.Gone)
+	waiter.keep(store.Gone)
 	other.join(store.Held)
 	t.advance(t.ttl / 2)
-	for _, p := range []*contender{holder, waiter} {
-		p.keep(store.Gone)
-	}
+	holder.keep(store.Gone)
+	waiter.keep(store.Gone)
 	other.keep(store.Held)
 }
 
@@ -146,28 +140,26 @@ func goneIsFinal(t *trial) {
 func joiningAgainWhileHeld(t *trial) {
 	holder, next := t.rivals()
 	holder.join(store.Held)
-	ticket := holder.claim.Ticket
-	holder.join(store.Held)
-	if holder.claim.Ticket != ticket {
-		t.errorf("joining again drew ticket %d, and the first time it was %d", holder.claim.Ticket, ticket)
-	}
+	holder.joinAgain()
 	holder.leave()
 	next.try(store.Held)
 }
 
+// joinAgain repeats a Join, and requires that the state and the ticket stay as they were.
+func (p *contender) joinAgain() {
+	ticket := p.claim.Ticket
+	p.join(p.last.State)
+	if p.claim.Ticket != ticket {
+		p.t.errorf("joining again drew ticket %d, and the first time it was %d", p.claim.Ticket, ticket)
+	}
+}
+
 func joiningAgainWhileWaiting(t *trial) {
 	name := t.name("again")
-	a := t.open()
-	holder, waiter, next := a.mutex(name), t.open().mutex(name), t.open().mutex(name)
-	holder.join(store.Held)
-	waiter.join(store.Waiting)
-	next.join(store.Waiting)
-	ticket := waiter.claim.Ticket
-	waiter.join(store.Waiting)
-	if waiter.claim.Ticket != ticket {
-		t.errorf("joining again drew ticket %d, and the first time it was %d", waiter.claim.Ticket, ticket)
-	}
-	if entries := a.entries(name); len(entries) != 3 {
+	holder, waiter, next := t.open().mutex(name), t.open().mutex(name), t.open().mutex(name)
+	queued(holder, waiter, next)
+	waiter.joinAgain()
+	if entries := holder.entries(name); len(entries) != 3 {
 		t.errorf("the queue has %d entries for 3 claims, one of which joined twice", len(entries))
 	}
 	holder.leave()

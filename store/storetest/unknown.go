@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -53,13 +52,12 @@ func joinLandsAfterLeave(t *trial) {
 
 // The claim is in the queue, and its client does not know.
 func responseToJoinIsLost(t *trial) {
-	name := t.name("answer")
-	ghost := t.open().mutex(name)
+	ghost := t.open().mutex(t.name("answer"))
 	release := ghost.link.HoldReplies()
 	ghost.giveUp()
 	release()
 	ghost.leave()
-	t.open().mutex(name).try(store.Held)
+	ghost.rival().try(store.Held)
 	ghost.keep(store.Gone)
 }
 
@@ -103,15 +101,13 @@ func waitIsGivenUp(t *trial) {
 }
 
 func contextThatWasOver(t *trial) {
-	name := t.name("over")
-	p := t.open().mutex(name)
+	p := t.open().mutex(t.name("over"))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := p.Join(ctx, p.claim); !errors.Is(err, context.Canceled) {
-		t.errorf("Join with a context that was done: %v, want %v", err, context.Canceled)
-	}
+	_, err := p.Join(ctx, p.claim)
+	t.wantError("Join with a context that was done", err, context.Canceled)
 	p.leave()
-	t.open().mutex(name).try(store.Held)
+	p.rival().try(store.Held)
 }
 
 // After a final error no client calls Leave.

@@ -20,20 +20,12 @@ var until = rule{5, "until", "Until is the time at which an acknowledged request
 // lateResponse delays a Join or Keep for a good part of the claim's ttl.
 func lateResponse(t *trial, hold func(Link) (release func()), keep bool) {
 	p := t.open().mutex(t.name("late"))
+	send := p.join
 	if keep {
 		p.join(store.Held)
+		send = p.keep
 	}
-	release := hold(p.link)
-	answered := t.async(func() {
-		if keep {
-			p.keep(store.Held)
-		} else {
-			p.join(store.Held)
-		}
-	})
-	t.advance(t.ttl / 6)
-	release()
-	<-answered
+	t.delayed(hold(p.link), t.ttl/6, func() { send(store.Held) })
 	p.checkUntil()
 }
 
@@ -55,11 +47,7 @@ func (p *contender) checkUntil() {
 // The purpose of Until: the holder stops believing in its claim before the next claim is granted.
 func overBeforeTheNext(t *trial) {
 	holder, waiter := t.pair()
-	release := holder.link.HoldReplies()
-	kept := t.async(func() { holder.keep(store.Held) })
-	t.advance(t.ttl / 3)
-	release()
-	<-kept
+	t.delayed(holder.link.HoldReplies(), t.ttl/3, func() { holder.keep(store.Held) })
 	holder.link.Kill()
 	waiter.await()
 	if left := time.Until(holder.until); left > 0 {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -20,8 +21,7 @@ func releaseWakes(t *trial) {
 	for try := range wakeTries {
 		name := t.name(fmt.Sprint("wake", try))
 		holder, waiter := a.mutex(name), b.mutex(name).lasts()
-		holder.join(store.Held)
-		waiter.join(store.Waiting)
+		queued(holder, waiter)
 		woken := t.async(waiter.await)
 		t.advance(t.ttl / 12)
 		released := time.Now()
@@ -53,11 +53,7 @@ func wokenInVain(a, b *client, name string) (pushes int) {
 	t := a.t
 	holder, writer := a.mutex(name), b.mutex(name)
 	readers := []*contender{a.reader(name), b.reader(name)}
-	holder.join(store.Held)
-	writer.join(store.Waiting)
-	for _, r := range readers {
-		r.join(store.Waiting)
-	}
+	queued(holder, slices.Concat([]*contender{writer}, readers)...)
 	holder.leave()
 	t.settle()
 	for _, r := range readers {

@@ -12,20 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var watching = rule{
-	0,
-	"watching",
-	"A Watcher reports every change of a queue, and with an empty name that some may have " +
-		"been missed; a Lister yields every queue as Queue returns it.",
-	[]scenario{
-		{"changes", aQueue, changesAreReported},
-		{"prefix", aQueue, prefixIsWatched},
-		{"cut off", aQueue, lostChangesAreReported},
-		{"the end", aQueue, watchEnds},
-		{"closed", aQueue, watchEndsWithStore},
-		{"long queues", aQueue, longQueuesAreListed},
-	},
-}
+var watching = rule{0, "watching", "A Watcher reports every change of a queue, and with an empty name that some " +
+	"may have been missed; a Lister yields every queue as Queue returns it.", []scenario{
+	{"changes", aQueue, changesAreReported},
+	{"prefix", aQueue, prefixIsWatched},
+	{"cut off", aQueue, lostChangesAreReported},
+	{"the end", aQueue, watchEnds},
+	{"closed", aQueue, watchEndsWithStore},
+	{"long queues", aQueue, longQueuesAreListed},
+}}
 
 // reportWithin is how long a change may take to be reported: less than the claims of these cases live.
 const reportWithin = 30 * time.Second
@@ -58,10 +53,8 @@ func (c *client) watch(prefix string) *watchCall {
 		defer l.mu.Unlock()
 		l.err, l.over = err, true
 	})
-	if l.await("the beginning", func(name string) bool { return name == "" }); errors.Is(
-		l.result(),
-		store.ErrUnsupported,
-	) {
+	l.await("the beginning", func(name string) bool { return name == "" })
+	if errors.Is(l.result(), store.ErrUnsupported) {
 		c.t.skipf("the store reports no changes as it was opened")
 	}
 	return l
@@ -209,28 +202,29 @@ func watchEnds(t *trial) {
 func watchEndsWithStore(t *trial) {
 	c := t.open()
 	l := c.watch(t.mark)
-	if err := c.Close(); err != nil {
-		t.errorf("Close: %v", err)
-	}
+	c.shut()
 	l.returns(store.ErrClosed)
 	w, _ := c.Store.(store.Watcher)
 	ctx, cancel := t.context()
 	defer cancel()
-	if err := w.Watch(ctx, "", func(string) {}); !errors.Is(err, store.ErrClosed) {
-		t.errorf("Watch of a closed store: %v, want %v", err, store.ErrClosed)
-	}
+	t.wantError("Watch of a closed store", w.Watch(ctx, "", func(string) {}), store.ErrClosed)
 }
 
-// queues returns what Queues yields, by name.
-func (c *client) queues(prefix string) (queues map[string]store.Queue, errs map[string]error) {
+// lister returns the client's store as a Lister.
+func (c *client) lister() store.Lister {
 	l, ok := c.Store.(store.Lister)
 	if !ok {
 		c.t.skipf("the store reads its queues one by one")
 	}
+	return l
+}
+
+// queues returns what Queues yields, by name.
+func (c *client) queues(prefix string) (queues map[string]store.Queue, errs map[string]error) {
 	ctx, cancel := c.t.context()
 	defer cancel()
 	queues, errs = map[string]store.Queue{}, map[string]error{}
-	for q, err := range l.Queues(ctx, prefix) {
+	for q, err := range c.lister().Queues(ctx, prefix) {
 		if _, twice := queues[q.Name]; twice {
 			c.t.errorf("Queues yields %q twice", q.Name)
 		}
@@ -239,9 +233,7 @@ func (c *client) queues(prefix string) (queues map[string]store.Queue, errs map[
 			errs[q.Name] = err
 		}
 	}
-	if err := errs[""]; err != nil {
-		c.t.fatalf("Queues(%q): %v", prefix, err)
-	}
+	c.t.noError(errs[""], "Queues(%q)", prefix)
 	return queues, errs
 }
 
@@ -298,12 +290,7 @@ func longQueuesAreListed(t *trial) {
 func listIsFiltered(t *trial) {
 	c, claims := holdOddNames(t)
 	for _, prefix := range []string{"a", "A", "a/", "*", "[a]", "%", "_", "{", `\`, "'", "x", "🔒", "nobody"} {
-		want := 0
-		for _, name := range oddNames {
-			if strings.HasPrefix(name, prefix) {
-				want++
-			}
-		}
+		want := len(oddNamesWith(prefix))
 		queues, _ := c.queues(prefix)
 		for name := range queues {
 			if !strings.HasPrefix(name, prefix) {
@@ -316,8 +303,7 @@ func listIsFiltered(t *trial) {
 	}
 	ctx, cancel := t.context()
 	defer cancel()
-	l, _ := c.Store.(store.Lister)
-	for range l.Queues(ctx, "") {
+	for range c.lister().Queues(ctx, "") {
 		break
 	}
 	for _, p := range claims {
@@ -328,9 +314,7 @@ func listIsFiltered(t *trial) {
 // A queue in a newer format is listed with an error, and costs the others nothing.
 func newerQueueIsListed(t *trial) {
 	c := t.open()
-	if _, ok := c.Store.(store.Lister); !ok {
-		t.skipf("the store reads its queues one by one")
-	}
+	c.lister() // it has one
 	names := []string{t.name("newer/a"), t.name("newer/b"), t.name("newer/c")}
 	for _, name := range names {
 		c.mutex(name).lasts().join(store.Held)
@@ -348,10 +332,7 @@ func newerQueueIsListed(t *trial) {
 // A failure ends Queues, with an error and no name.
 func listFails(t *trial) {
 	c := t.open()
-	l, ok := c.Store.(store.Lister)
-	if !ok {
-		t.skipf("the store reads its queues one by one")
-	}
+	l := c.lister()
 	fails := func() (err error) {
 		ctx, cancel := t.context()
 		defer cancel()
@@ -364,10 +345,6 @@ func listFails(t *trial) {
 	}
 	c.link.Cut()
 	t.checkFault("Queues", fails())
-	if err := c.Close(); err != nil {
-		t.errorf("Close: %v", err)
-	}
-	if err := fails(); !errors.Is(err, store.ErrClosed) {
-		t.errorf("Queues of a closed store: %v, want %v", err, store.ErrClosed)
-	}
+	c.shut()
+	t.wantError("Queues of a closed store", fails(), store.ErrClosed)
 }
