@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -84,7 +83,7 @@ func (run *jsonRun) charts() []chart {
 		}
 		caption := fmt.Sprintf("Medians of %d interleaved rounds. %s, %s/%s, %d CPUs.",
 			run.Rounds, about, run.OS, run.Arch, run.CPUs)
-		sum := chart{name: kind.name, title: "Locks side by side", caption: caption}
+		sum := chart{name: kind.name, title: "Locks side by side", caption: caption, command: run.Command}
 		for i := range run.Cases {
 			c := &run.Cases[i]
 			rows := c.on(kind.name)
@@ -92,7 +91,7 @@ func (run *jsonRun) charts() []chart {
 				continue
 			}
 			one := chart{name: kind.name + "-" + c.Name, title: c.About, rows: rows,
-				caption: caption}
+				caption: caption, command: run.Command}
 			for _, name := range chartMetrics[c.Name] {
 				one.panels = append(one.panels, newPanel(c, kind.name, "", name))
 			}
@@ -100,7 +99,9 @@ func (run *jsonRun) charts() []chart {
 			for _, o := range overview {
 				if o.name == c.Name {
 					sum.panels = append(sum.panels, newPanel(c, kind.name, o.heading, o.metric))
-					sum.rows = longer(sum.rows, rows)
+					if len(rows) > len(sum.rows) {
+						sum.rows = rows
+					}
 				}
 			}
 		}
@@ -108,14 +109,7 @@ func (run *jsonRun) charts() []chart {
 			all = append(all, sum)
 		}
 	}
-	for i := range all {
-		all[i].command = run.Command
-	}
 	return all
-}
-
-func longer(a, b []standing) []standing {
-	return slices.MaxFunc([][]standing{a, b}, func(a, b []standing) int { return cmp.Compare(len(a), len(b)) })
 }
 
 // schemes are the colours of charts, as GitHub has them.
@@ -257,14 +251,11 @@ func (p *panel) label(name string) string {
 func (c *chart) describe() string {
 	var parts []string
 	for _, p := range c.panels {
-		part := p.heading + " (" + p.about + "):"
-		for i, row := range c.rows {
-			if i > 0 {
-				part += ","
-			}
-			part += " " + row.Name + " " + p.label(row.Name)
+		var values []string
+		for _, row := range c.rows {
+			values = append(values, row.Name+" "+p.label(row.Name))
 		}
-		parts = append(parts, part+".")
+		parts = append(parts, fmt.Sprintf("%s (%s): %s.", p.heading, p.about, strings.Join(values, ", ")))
 	}
 	return strings.Join(append(parts, c.caption), " ")
 }

@@ -19,7 +19,7 @@ type consulClient struct {
 
 // openConsul makes a client of the first agent. It keeps as many idle connections as it ever needs at once: by itself
 // package api keeps three on a machine with two processors, and opens the others again and again.
-func openConsul(where string, ttl time.Duration) (*consulClient, error) {
+func openConsul(_ context.Context, where string, ttl time.Duration) (*consulClient, error) {
 	first, _, _ := strings.Cut(where, ",")
 	config := api.DefaultConfig()
 	config.Address = first
@@ -82,13 +82,7 @@ const shortDelay = time.Millisecond
 // consulLock is the lock of package api as it comes: each lock begins a session, and ends it.
 type consulLock struct{ *consulClient }
 
-func openConsulLock(_ context.Context, where string, ttl time.Duration) (locker, error) {
-	client, err := openConsul(where, ttl)
-	if err != nil {
-		return nil, err
-	}
-	return consulLock{client}, nil
-}
+var openConsulLock = opening(openConsul, func(c *consulClient) locker { return consulLock{c} })
 
 func (l consulLock) Acquire(ctx context.Context, name string) (lease, error) {
 	unlock, err := l.lock(ctx, &api.LockOptions{Key: name, SessionTTL: l.ttl.String(), LockDelay: shortDelay})
@@ -103,8 +97,8 @@ type consulSession struct {
 	renewal sync.WaitGroup
 }
 
-func openConsulSession(where string, ttl time.Duration) (*consulSession, error) {
-	client, err := openConsul(where, ttl)
+func openConsulSession(ctx context.Context, where string, ttl time.Duration) (*consulSession, error) {
+	client, err := openConsul(ctx, where, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -126,15 +120,7 @@ func (s *consulSession) Close() error {
 }
 
 // onConsul makes the open function of a contestant that needs a session.
-func onConsul(wrap func(*consulSession) locker) opener {
-	return func(_ context.Context, where string, ttl time.Duration) (locker, error) {
-		s, err := openConsulSession(where, ttl)
-		if err != nil {
-			return nil, err
-		}
-		return wrap(s), nil
-	}
-}
+func onConsul(wrap func(*consulSession) locker) opener { return opening(openConsulSession, wrap) }
 
 // consulRaw is the floor: a key that is acquired by the session, and its deletion. It does not wait.
 type consulRaw struct{ *consulSession }

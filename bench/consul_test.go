@@ -54,7 +54,7 @@ func TestConsulCluster(t *testing.T) {
 
 // A measurement finds nothing of the one before, nor does a lock delay keep it from a lock that a dead worker had.
 func testConsulFresh(t *testing.T, c *consulServers) {
-	dead, err := openConsul(c.Endpoints()[0], lockTTL)
+	dead, err := openConsul(t.Context(), c.Endpoints()[0], lockTTL)
 	must(t, err)
 	defer dead.Close()
 	id, _, err := dead.Session().Create(&api.SessionEntry{LockDelay: time.Minute}, nil)

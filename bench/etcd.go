@@ -13,21 +13,22 @@ import (
 // An etcdSession is what a process has of etcd: one client, and one lease that is kept alive.
 type etcdSession struct{ *concurrency.Session }
 
-// onEtcd makes the open function of a contestant that needs a session.
-func onEtcd(wrap func(etcdSession) locker) opener {
-	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-		client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(where, ","), Context: ctx})
-		if err != nil {
-			return nil, err
-		}
-		seconds := (ttl + time.Second - 1) / time.Second // etcd counts in whole ones
-		session, err := concurrency.NewSession(client, concurrency.WithTTL(int(seconds)))
-		if err != nil {
-			return nil, errors.Join(err, client.Close())
-		}
-		return wrap(etcdSession{session}), nil
+// openEtcd makes a client and begins a session.
+func openEtcd(ctx context.Context, where string, ttl time.Duration) (s etcdSession, err error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(where, ","), Context: ctx})
+	if err != nil {
+		return s, err
 	}
+	seconds := (ttl + time.Second - 1) / time.Second // etcd counts in whole ones
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(int(seconds)))
+	if err != nil {
+		return s, errors.Join(err, client.Close())
+	}
+	return etcdSession{session}, nil
 }
+
+// onEtcd makes the open function of a contestant that needs a session.
+func onEtcd(wrap func(etcdSession) locker) opener { return opening(openEtcd, wrap) }
 
 func (s etcdSession) Close() error { return errors.Join(s.Session.Close(), s.Client().Close()) }
 

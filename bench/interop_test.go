@@ -184,13 +184,8 @@ func takeTurns(t *testing.T, kind *siteKind, pause time.Duration, ours, peer sid
 			return
 		}
 		if lasts > 15*time.Second {
-			t.Errorf(
-				"the lock went from %s to %s %d times, and back %d times: that shows little",
-				ours.name,
-				peer.name,
-				there,
-				back,
-			)
+			t.Errorf("the lock went from %s to %s %d times, and back %d times: that shows little", ours.name, peer.name,
+				there, back)
 			return
 		}
 	}

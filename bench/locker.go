@@ -8,6 +8,19 @@ import (
 // An opener opens a contestant's client in one process. where is the site's address.
 type opener = func(ctx context.Context, where string, ttl time.Duration) (locker, error)
 
+// opening returns the opener of a contestant that wrap makes of what open opens, such as a session.
+func opening[S any](
+	open func(ctx context.Context, where string, ttl time.Duration) (S, error), wrap func(S) locker,
+) opener {
+	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
+		s, err := open(ctx, where, ttl)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(s), nil
+	}
+}
+
 // A locker is a contestant's client in one process. It may be used by many goroutines at once.
 type locker interface {
 	// Acquire waits for the lock of this name until ctx is done. The context has no deadline: some contestants take

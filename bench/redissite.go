@@ -46,41 +46,35 @@ func startRedis(form func(*redisServers, testing.TB)) func(context.Context, serv
 
 // formAlone starts one server.
 func (s *redisServers) formAlone(t testing.TB) {
-	s.masters = []*servers.RedisServer{servers.Redis(t, redisOptions...)}
-	s.where = addrsOf(s.masters)
+	server := servers.Redis(t, redisOptions...)
+	s.masters, s.where = []*servers.RedisServer{server}, server.Addr()
 }
 
 // formSentinel starts a master with replicas, and the sentinels that watch it.
 func (s *redisServers) formSentinel(t testing.TB) {
 	group := servers.RedisSentinel(t, redisOptions...)
 	s.masters, s.replicas = group.Nodes[:1], group.Nodes[1:]
-	s.where = addrsOf(group.Sentinels) + "/" + group.MasterName
+	s.where = strings.Join(group.Addrs(), ",") + "/" + group.MasterName
 	s.madeOf = fmt.Sprintf(" a master with %d replicas, and %d sentinels,", len(s.replicas), len(group.Sentinels))
 }
 
 // formCluster starts a cluster of masters, each with its part of the slots.
 func (s *redisServers) formCluster(t testing.TB) {
-	s.masters = servers.RedisCluster(t, slices.Concat(redisOptions, []servers.Option{servers.NoReplicas()})...).Nodes
-	s.where = addrsOf(s.masters)
+	cluster := servers.RedisCluster(t, slices.Concat(redisOptions, []servers.Option{servers.NoReplicas()})...)
+	s.masters, s.where = cluster.Nodes, strings.Join(cluster.Addrs(), ",")
 	s.madeOf = fmt.Sprintf(" a cluster of %d masters,", len(s.masters))
 }
 
 // formMasters starts masters that know nothing of each other.
 func (s *redisServers) formMasters(t testing.TB) {
+	var addrs []string
 	for range independentMasters {
-		s.masters = append(s.masters, servers.Redis(t, redisOptions...))
+		server := servers.Redis(t, redisOptions...)
+		s.masters, addrs = append(s.masters, server), append(addrs, server.Addr())
 	}
-	s.where = addrsOf(s.masters)
+	s.where = strings.Join(addrs, ",")
 	s.madeOf = fmt.Sprintf(" %d independent masters,", independentMasters)
 	s.redlock = true
-}
-
-func addrsOf(some []*servers.RedisServer) string {
-	var addrs []string
-	for _, s := range some {
-		addrs = append(addrs, s.Addr())
-	}
-	return strings.Join(addrs, ",")
 }
 
 // Fresh removes all keys.

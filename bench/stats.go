@@ -208,8 +208,7 @@ func measure(tallies []tally, lasted time.Duration) metrics {
 		m[cycleP50], m[cycleP99] = micros(cycles, 50), micros(cycles, 99)
 	}
 	if len(gaps) > 0 {
-		m[handoverP50] = micros(gaps, 50)
-		m[handoverP99] = micros(gaps, 99)
+		m[handoverP50], m[handoverP99] = micros(gaps, 50), micros(gaps, 99)
 	}
 	return m
 }

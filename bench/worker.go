@@ -57,8 +57,7 @@ func workerMain(in io.Reader, out io.Writer) error {
 	if err := w.in.Decode(&w.assignment); err != nil {
 		return err
 	}
-	err := w.work()
-	if err != nil {
+	if err := w.work(); err != nil {
 		return errors.Join(err, w.out.Encode(report{Err: err.Error()}))
 	}
 	return nil

@@ -35,15 +35,7 @@ func openZooKeeper(ctx context.Context, where string, ttl time.Duration) (s zooK
 }
 
 // onZooKeeper makes the open function of a contestant that needs a session.
-func onZooKeeper(wrap func(zooKeeperSession) locker) opener {
-	return func(ctx context.Context, where string, ttl time.Duration) (locker, error) {
-		s, err := openZooKeeper(ctx, where, ttl)
-		if err != nil {
-			return nil, err
-		}
-		return wrap(s), nil
-	}
-}
+func onZooKeeper(wrap func(zooKeeperSession) locker) opener { return opening(openZooKeeper, wrap) }
 
 // Close ends the session.
 func (s zooKeeperSession) Close() error { //nolint:unparam // a locker is closed so

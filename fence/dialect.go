@@ -71,11 +71,8 @@ func isIdentifier(name string) bool {
 // column quotes an identifier. Only plain ones are accepted, so that nothing in it can end the quotes.
 func (d Dialect) column(name string) (string, error) {
 	if !isIdentifier(name) {
-		return "", fmt.Errorf(
-			"%w: %q is not an identifier: letters, digits and _, at most 63",
-			holdfast.ErrBadOption,
-			name,
-		)
+		return "", fmt.Errorf("%w: %q is not an identifier: letters, digits and _, at most 63", holdfast.ErrBadOption,
+			name)
 	}
 	switch d {
 	case PostgreSQL:

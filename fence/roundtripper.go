@@ -2,6 +2,7 @@ package fence
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -75,9 +76,4 @@ func (t *RoundTripper) CloseIdleConnections() {
 }
 
 // base returns Base, or http.DefaultTransport if that is nil.
-func (t *RoundTripper) base() http.RoundTripper {
-	if t.Base != nil {
-		return t.Base
-	}
-	return http.DefaultTransport
-}
+func (t *RoundTripper) base() http.RoundTripper { return cmp.Or(t.Base, http.DefaultTransport) }

@@ -46,12 +46,8 @@ func (e *VersionError) Error() string {
 	if e.Gone {
 		return fmt.Sprintf("holdfast: stale version: a row of %s was read at %d and is gone", e.Table, e.Version)
 	}
-	return fmt.Sprintf(
-		"holdfast: stale version: a row of %s was read at %d and is at %d",
-		e.Table,
-		e.Version,
-		e.Current,
-	)
+	return fmt.Sprintf("holdfast: stale version: a row of %s was read at %d and is at %d", e.Table, e.Version,
+		e.Current)
 }
 
 // Unwrap returns holdfast.ErrStale.

@@ -46,10 +46,8 @@ func versionedLateWriter(t *testing.T, at site) {
 			db, _, items := shopAt(t, at)
 			sell := func(version int64, stock int) error {
 				if !versioned {
-					_, err := db.ExecContext(
-						t.Context(),
-						fmt.Sprintf("UPDATE items SET stock = %d WHERE id = 42", stock),
-					)
+					_, err := db.ExecContext(t.Context(),
+						fmt.Sprintf("UPDATE items SET stock = %d WHERE id = 42", stock))
 					return err
 				}
 				return items.Update(t.Context(), db, 42, version, fence.Columns{"stock": stock})

@@ -29,12 +29,7 @@ type draw struct {
 func (p *packet) hasDrawn(user int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, d := range p.draws {
-		if d.user == user {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.draws, func(d draw) bool { return d.user == user })
 }
 
 // nextShare is the first share that nobody has. It is not ok if all are drawn.

@@ -37,27 +37,17 @@ func NewClock(t testing.TB) *Clock {
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, said)
 	}
-	var zero atomic.Int64
-	must(t, os.WriteFile(c.file, make([]byte, unsafe.Sizeof(zero)), 0o644))
-	c.mapOffset(t)
-	return c
-}
-
-// mapOffset maps the file, so that an offset is set atomically.
-func (c *Clock) mapOffset(t testing.TB) {
-	t.Helper()
-	f, err := os.OpenFile(c.file, os.O_RDWR, 0)
+	// The file is mapped, so that an offset is set atomically.
+	f, err := os.OpenFile(c.file, os.O_RDWR|os.O_CREATE, 0o644)
 	must(t, err)
 	defer f.Close() //nolint:errcheck // the mapping stays
-	page, err := syscall.Mmap(int(f.Fd()), 0, int(unsafe.Sizeof(*c.offset)),
-		syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	size := int(unsafe.Sizeof(*c.offset))
+	must(t, f.Truncate(int64(size)))
+	page, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	must(t, err)
-	t.Cleanup(func() {
-		if err := syscall.Munmap(page); err != nil {
-			t.Error(err)
-		}
-	})
+	atEnd(t, func() error { return syscall.Munmap(page) })
 	c.offset = (*atomic.Int64)(unsafe.Pointer(unsafe.SliceData(page)))
+	return c
 }
 
 // Env returns the environment variable with which a server uses this clock.

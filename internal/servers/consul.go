@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/google/uuid"
 )
 
 // A ConsulServer is a Consul agent that runs for one test: a server, alone or as a node of a cluster, or a client agent
@@ -46,7 +48,7 @@ const consulSocket = "http.sock"
 // newConsul makes an agent. Its mode is what makes it a server, as arguments of the program.
 func newConsul(t testing.TB, cluster *ConsulServers, name string, mode []string, set *settings) *ConsulServer {
 	t.Helper()
-	c := &ConsulServer{name: name, id: newNodeID(), cluster: cluster}
+	c := &ConsulServer{name: name, id: uuid.NewString(), cluster: cluster}
 	c.Server = newServer(t, kind{
 		program:   "consul",
 		portCount: consulPorts,
@@ -74,10 +76,12 @@ func (c *ConsulServer) config(set *settings) string {
 			"grpc":     -1,
 			"grpc_tls": -1,
 		},
-		"addresses":            map[string]string{"http": "127.0.0.1 unix://" + c.Socket()},
-		"retry_join":           c.cluster.gossipAddrs(),
-		"retry_interval":       "100ms",
-		"raft_logstore":        map[string]any{"wal": map[string]int{"segment_size_mb": 1}},
+		"addresses":      map[string]string{"http": "127.0.0.1 unix://" + c.Socket()},
+		"retry_join":     c.cluster.gossipAddrs(),
+		"retry_interval": "100ms",
+		"raft_logstore":  map[string]any{"wal": map[string]int{"segment_size_mb": 1}},
+		// A leader would remove a server that is down, and give it no vote for 10 s when it is back.
+		"autopilot":            map[string]bool{"cleanup_dead_servers": false},
 		"connect":              map[string]bool{"enabled": false},
 		"peering":              map[string]bool{"enabled": false},
 		"telemetry":            map[string]any{"prometheus_retention_time": "24h", "disable_hostname": true},
@@ -131,12 +135,7 @@ func (c *ConsulServer) Name() string { return c.name }
 func (c *ConsulServer) Socket() string { return filepath.Join(c.dir, consulSocket) }
 
 // URL is where it serves HTTP, or HTTPS with [TLS].
-func (c *ConsulServer) URL() string {
-	if c.cluster.set.certificates != nil {
-		return "https://" + c.Addr()
-	}
-	return "http://" + c.Addr()
-}
+func (c *ConsulServer) URL() string { return c.httpURL(c.cluster.set.certificates) }
 
 // checkReady demands that the process that was started answers: nobody else has a socket in its folder, and Consul
 // opens it when the other ports are its own. A server that is alone must serve clients too. A node may have to wait for

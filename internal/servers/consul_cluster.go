@@ -1,11 +1,12 @@
 package servers
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/google/uuid"
 )
 
 // ConsulServers are the servers of one Consul cluster.
@@ -29,11 +30,7 @@ func ConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 func newConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 	t.Helper()
 	c := &ConsulServers{set: settingsOf(options)}
-	t.Cleanup(func() { // after the servers have ended
-		if err := c.links.close(); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
+	atEnd(t, func() error { return c.links.close() }) // after the servers have ended
 	mode := []string{"-server", "-bootstrap-expect", strconv.Itoa(n)}
 	if c.set.volatile {
 		mode = []string{"-dev"}
@@ -44,13 +41,6 @@ func newConsulCluster(t testing.TB, n int, options ...Option) *ConsulServers {
 		c.Nodes = append(c.Nodes, node)
 	}
 	return c
-}
-
-// newNodeID makes an id of a node, which is a UUID.
-func newNodeID() string {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id) // it cannot fail
-	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // gossipAddrs are where the servers gossip.
@@ -91,7 +81,7 @@ func (c *ConsulServers) Agent(t testing.TB, options ...Option) *ConsulServer {
 	t.Helper()
 	own, set := settingsOf(options), *c.set
 	set.args, set.env = own.args, own.env
-	agent := newConsul(t, c, "agent-"+newNodeID()[:8], nil, &set)
+	agent := newConsul(t, c, "agent-"+uuid.NewString()[:8], nil, &set)
 	must(t, agent.firstStart())
 	must(t, agent.AwaitHealthy())
 	return agent
@@ -108,9 +98,7 @@ func (c *ConsulServers) Leader() (*ConsulServer, error) { return pollFor(c.leade
 
 // leaderNow returns the leader, or an error if there is none at present.
 func (c *ConsulServers) leaderNow() (*ConsulServer, error) {
-	return leaderNow(c.Nodes, func(ctx context.Context, s *ConsulServer) (reign, bool, error) {
-		return s.raftStatus(ctx)
-	})
+	return leaderNow(c.Nodes, (*ConsulServer).raftStatus)
 }
 
 // Followers are the servers that do not lead, once there is a leader. They may be stopped.
@@ -119,11 +107,5 @@ func (c *ConsulServers) Followers() ([]*ConsulServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var followers []*ConsulServer
-	for _, node := range c.Nodes {
-		if node != leader {
-			followers = append(followers, node)
-		}
-	}
-	return followers, nil
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(s *ConsulServer) bool { return s == leader }), nil
 }

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 )
 
 // leaderOfConsul is the leader, which must not be one of these.
@@ -21,13 +24,14 @@ func leaderOfConsul(t *testing.T, c *ConsulServers, not ...*ConsulServer) *Consu
 // Three servers, and what becomes of them one after the other: each step begins with all of them in good order.
 func TestConsulCluster(t *testing.T) {
 	t.Parallel()
-	c := ConsulCluster(t, 3, Password(newNodeID()), TLS(NewCertificates(t)))
+	c := ConsulCluster(t, 3, Password(uuid.NewString()), TLS(NewCertificates(t)))
 	for _, step := range []struct {
 		name string
 		do   func(*testing.T, *ConsulServers)
 	}{
 		{"token", testConsulToken},
 		{"killed", testConsulKilled},
+		{"votes", testConsulVotes},
 		{"paused", testConsulPaused},
 		{"node loses data", testConsulNodeLosesData},
 		{"all restart", testConsulAllRestart},
@@ -72,6 +76,28 @@ func testConsulKilled(t *testing.T, c *ConsulServers) {
 	if got := c.dial(t, first).get(t, "key"); got != "1" {
 		t.Errorf("a node that came back has %s, want 1", got)
 	}
+}
+
+// A server that is down keeps its vote: with it and one other, there is a leader again as soon as it is back. A leader
+// that removes such servers does so every 10 s.
+func testConsulVotes(t *testing.T, c *ConsulServers) {
+	leader := leaderOfConsul(t, c)
+	node := without(c.Nodes, leader)[0]
+	check(t, node.Kill())
+	var raft struct{ Servers []struct{ Voter bool } }
+	for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		check(t, leader.Call(t.Context(), http.MethodGet, "/v1/operator/raft/configuration", nil, &raft))
+		voters := 0
+		for _, s := range raft.Servers {
+			if s.Voter {
+				voters++
+			}
+		}
+		if voters != len(c.Nodes) {
+			t.Fatalf("%d servers have a vote while one is down, want %d", voters, len(c.Nodes))
+		}
+	}
+	check(t, node.Start())
 }
 
 // The others choose another leader, and the old one follows it once it wakes. With two of three paused, nobody is

@@ -75,8 +75,7 @@ func (c *ConsulServer) BlockingQueries(ctx context.Context) (int, error) {
 
 // metrics returns the metrics of the agent by their names.
 func (c *ConsulServer) metrics(ctx context.Context) (map[string]float64, error) {
-	path := "/v1/agent/metrics?format=prometheus"
-	page, err := c.request(ctx, c.cluster.set.password, http.MethodGet, path, nil)
+	page, err := c.request(ctx, c.cluster.set.password, http.MethodGet, "/v1/agent/metrics?format=prometheus", nil)
 	if err != nil {
 		return nil, err
 	}

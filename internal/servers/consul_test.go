@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // A kv is a client of the keys of one Consul agent.
@@ -210,7 +212,7 @@ func TestConsulBlockingQueries(t *testing.T) {
 // A policy allows what it says and nothing else, also when the data was lost and the token made anew.
 func TestConsulToken(t *testing.T) {
 	t.Parallel()
-	c := Consul(t, Volatile(), Password(newNodeID()))
+	c := Consul(t, Volatile(), Password(uuid.NewString()))
 	k := dialConsul(t, c, nil)
 	for _, step := range []string{"first start", "restart without data"} {
 		k.token = c.cluster.set.password

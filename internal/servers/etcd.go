@@ -31,9 +31,10 @@ func Etcd(t testing.TB, options ...Option) *EtcdServer {
 var etcdTimeouts = []string{"--heartbeat-interval", "50", "--election-timeout", "500"}
 
 // newEtcd returns a member of a cluster that is not started yet.
-func newEtcd(t testing.TB, cluster *EtcdServers, name string, set *settings) *EtcdServer {
+func newEtcd(t testing.TB, cluster *EtcdServers, name string) *EtcdServer {
 	t.Helper()
 	e := &EtcdServer{name: name, cluster: cluster}
+	set := cluster.set
 	args := slices.Concat(etcdTimeouts, set.args)
 	if set.ownTimeouts {
 		args = set.args
@@ -64,19 +65,14 @@ func (e *EtcdServer) baseArgs() []string {
 		"--bcrypt-cost", "4", // the least: a login takes no time
 		"--log-level", "warn",
 	}
-	if c := e.cluster.certificates; c != nil {
+	if c := e.cluster.set.certificates; c != nil {
 		args = append(args, "--cert-file", c.CertFile, "--key-file", c.KeyFile)
 	}
 	return args
 }
 
 // url returns the URL for clients.
-func (e *EtcdServer) url() string {
-	if e.cluster.certificates != nil {
-		return "https://" + e.Addr()
-	}
-	return "http://" + e.Addr()
-}
+func (e *EtcdServer) url() string { return e.httpURL(e.cluster.set.certificates) }
 
 // peerURL returns the URL for other members.
 func (e *EtcdServer) peerURL() string { return fmt.Sprintf("http://127.0.0.1:%d", e.ports[1]) }

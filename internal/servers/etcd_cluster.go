@@ -18,9 +18,8 @@ import (
 type EtcdServers struct {
 	Nodes []*EtcdServer
 
-	token        string // nodes of two clusters never talk, whatever ports they get
-	password     string
-	certificates *Certificates
+	set   *settings
+	token string // nodes of two clusters never talk, whatever ports they get
 }
 
 // EtcdCluster starts an etcd cluster of n nodes. All of them serve clients when it returns. The options are for every
@@ -35,10 +34,9 @@ func EtcdCluster(t testing.TB, n int, options ...Option) *EtcdServers {
 // newEtcdCluster returns a cluster of n members that are not started yet.
 func newEtcdCluster(t testing.TB, n int, options ...Option) *EtcdServers {
 	t.Helper()
-	set := settingsOf(options)
-	c := &EtcdServers{token: rand.Text(), password: set.password, certificates: set.certificates}
+	c := &EtcdServers{set: settingsOf(options), token: rand.Text()}
 	for i := range n {
-		c.Nodes = append(c.Nodes, newEtcd(t, c, fmt.Sprintf("node%d", i+1), set))
+		c.Nodes = append(c.Nodes, newEtcd(t, c, fmt.Sprintf("node%d", i+1)))
 	}
 	return c
 }
@@ -52,13 +50,17 @@ func (c *EtcdServers) initial() string {
 	return strings.Join(nodes, ",")
 }
 
-// firstStart starts all nodes on free ports. Each node knows the ports of all.
+// firstStart starts all nodes on free ports, and returns when they serve clients, with a login if there is a password.
+// Each node knows the ports of all.
 func (c *EtcdServers) firstStart() error {
 	choosePorts := func() error { return each(c.Nodes, func(e *EtcdServer) error { return e.choosePorts() }) }
 	if err := startTogether(c.Nodes, choosePorts, func(e *EtcdServer) error { return e.startHere() }); err != nil {
 		return err
 	}
-	return c.awaitHealthy()
+	if err := each(c.Nodes, (*EtcdServer).AwaitHealthy); err != nil {
+		return err
+	}
+	return poll(c.demandLogin)
 }
 
 // Restart kills all nodes at once and starts them again on the same ports, with their data or without. It does not stop
@@ -70,23 +72,12 @@ func (c *EtcdServers) Restart(keepData bool) error {
 	return poll(c.demandLogin)
 }
 
-// awaitHealthy waits until every node serves clients, and demands the password of them if there is one.
-func (c *EtcdServers) awaitHealthy() error {
-	if err := each(c.Nodes, (*EtcdServer).AwaitHealthy); err != nil {
-		return err
-	}
-	return poll(c.demandLogin)
-}
-
 // Leader is the node that leads, as it and a majority say. If there is none, it waits for one.
 func (c *EtcdServers) Leader() (*EtcdServer, error) { return pollFor(c.leaderNow) }
 
 // leaderNow returns the leader, or an error if there is none at present.
 func (c *EtcdServers) leaderNow() (*EtcdServer, error) {
-	return leaderNow(c.Nodes, func(ctx context.Context, e *EtcdServer) (reign, bool, error) {
-		status, err := e.raftStatus(ctx)
-		return reign{status.Lead, status.Term}, status.Lead == status.ID, err
-	})
+	return leaderNow(c.Nodes, (*EtcdServer).raftStatus)
 }
 
 // Endpoints are the addresses of all nodes, as host:port.
@@ -108,8 +99,8 @@ const etcdUser = "root"
 func (c *EtcdServers) client(t testing.TB, endpoints []string) *clientv3.Client {
 	t.Helper()
 	config := c.config(endpoints)
-	if c.password != "" {
-		config.Username, config.Password = etcdUser, c.password
+	if c.set.password != "" {
+		config.Username, config.Password = etcdUser, c.set.password
 	}
 	client, err := clientv3.New(config)
 	must(t, err)
@@ -124,15 +115,15 @@ func (c *EtcdServers) config(endpoints []string) clientv3.Config {
 		DialTimeout: etcdPatience,
 		Logger:      zap.NewNop(), // tests end servers on purpose
 	}
-	if c.certificates != nil {
-		config.TLS = c.certificates.Client.Clone()
+	if c.set.certificates != nil {
+		config.TLS = c.set.certificates.Client.Clone()
 	}
 	return config
 }
 
 // demandLogin has etcd demand a login of every client, if there is a password and it does not yet.
 func (c *EtcdServers) demandLogin(ctx context.Context) error {
-	if c.password == "" {
+	if c.set.password == "" {
 		return nil
 	}
 	client, err := clientv3.New(c.config(c.Endpoints()))
@@ -140,11 +131,11 @@ func (c *EtcdServers) demandLogin(ctx context.Context) error {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // the response was read
-	if _, err := client.Authenticate(ctx, etcdUser, c.password); !errors.Is(err, rpctypes.ErrAuthNotEnabled) {
+	if _, err := client.Authenticate(ctx, etcdUser, c.set.password); !errors.Is(err, rpctypes.ErrAuthNotEnabled) {
 		return err
 	}
 	// An earlier attempt may have come half way.
-	_, err = client.UserAdd(ctx, etcdUser, c.password)
+	_, err = client.UserAdd(ctx, etcdUser, c.set.password)
 	if err != nil && !errors.Is(err, rpctypes.ErrUserAlreadyExist) {
 		return err
 	}

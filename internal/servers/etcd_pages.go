@@ -84,23 +84,20 @@ func parseMetrics(page []byte) (map[string]float64, error) {
 	return metrics, nil
 }
 
-// A raftStatus is what a node knows of its cluster.
-type raftStatus struct {
-	ID   string `json:"id"` // its own
-	Lead string `json:"lead"`
-	Term uint64 `json:"term"`
-}
-
-// raftStatus returns the member's view of its cluster.
-func (e *EtcdServer) raftStatus(ctx context.Context) (raftStatus, error) {
+// raftStatus is what a node knows of its cluster.
+func (e *EtcdServer) raftStatus(ctx context.Context) (r reign, leads bool, err error) {
 	var variables struct {
-		Status raftStatus `json:"raft.status"`
+		Status struct {
+			ID, Lead string
+			Term     uint64
+		} `json:"raft.status"`
 	}
 	page, err := e.get(ctx, "/debug/vars")
 	if err == nil {
 		err = json.Unmarshal(page, &variables)
 	}
-	return variables.Status, err
+	status := variables.Status
+	return reign{status.Lead, status.Term}, status.Lead == status.ID, err
 }
 
 // getLocal gets a page from the server's socket.
@@ -111,7 +108,7 @@ func (e *EtcdServer) getLocal(ctx context.Context, path string) ([]byte, error) 
 // get gets a page from the port for clients.
 func (e *EtcdServer) get(ctx context.Context, path string) ([]byte, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
-	if c := e.cluster.certificates; c != nil {
+	if c := e.cluster.set.certificates; c != nil {
 		transport.TLSClientConfig = c.Client.Clone()
 	}
 	return getPage(ctx, e.url()+path, transport)

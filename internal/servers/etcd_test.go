@@ -205,12 +205,8 @@ func TestEtcdClash(t *testing.T) {
 			last.pick = pickTaken(stranger.Server, &picks)
 			check(t, c.firstStart())
 			if picks != 3 || last.Port() == stranger.Port() {
-				t.Errorf(
-					"it runs on ports %v after %d picks, and the stranger on %v",
-					last.ports,
-					picks,
-					stranger.ports,
-				)
+				t.Errorf("it runs on ports %v after %d picks, and the stranger on %v", last.ports, picks,
+					stranger.ports)
 			}
 			put(t, c.Client(t), "key", name)
 			if got := get(t, stranger.Client(t), "key"); got != "<nil>" {

@@ -18,6 +18,14 @@ func overSocket(path string) *http.Transport {
 	}
 }
 
+// httpURL returns the URL where the server serves HTTP on its port, or HTTPS with certificates.
+func (s *Server) httpURL(c *Certificates) string {
+	if c != nil {
+		return "https://" + s.Addr()
+	}
+	return "http://" + s.Addr()
+}
+
 // fetch sends a request and returns the body of the response. A status other than 200 is an error.
 func fetch(via *http.Transport, request *http.Request) ([]byte, error) {
 	response, err := via.RoundTrip(request)

@@ -211,9 +211,7 @@ func (m *MariaDBServer) ask(query string, args ...any) (answer string, err error
 }
 
 // row runs a query as root, over a connection of its own, and returns its columns and the first row as text.
-func (m *MariaDBServer) row(
-	patience time.Duration, query string, args ...any,
-) (columns, values []string, err error) {
+func (m *MariaDBServer) row(patience time.Duration, query string, args ...any) (columns, values []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	db, err := m.open()

@@ -31,8 +31,7 @@ func (m *MariaDBServer) Follow(primary *MariaDBServer) error {
 	change := fmt.Sprintf("CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = '%s', "+
 		"MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1, MASTER_SSL = %d, MASTER_SSL_VERIFY_SERVER_CERT = 0",
 		primary.Port(), replicaName, boolInt(primary.set.certificates != nil))
-	err := m.exec("SET GLOBAL read_only = 1", change, "START SLAVE")
-	if err != nil {
+	if err := m.exec("SET GLOBAL read_only = 1", change, "START SLAVE"); err != nil {
 		return m.failed("follow", err)
 	}
 	return m.AwaitCaughtUp()
@@ -55,10 +54,10 @@ func boolInt(b bool) int {
 // AwaitCaughtUp waits until this replica shows to its clients all that its primary has committed by now.
 func (m *MariaDBServer) AwaitCaughtUp() error {
 	position, err := m.primary.ask("SELECT @@gtid_binlog_pos")
-	if err != nil {
-		return m.failed("await catching up", err)
+	if err == nil {
+		err = m.awaitPosition(position)
 	}
-	return m.failed("await catching up", m.awaitPosition(position))
+	return m.failed("await catching up", err)
 }
 
 // awaitPosition waits until it has applied all up to a position.

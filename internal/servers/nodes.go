@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -29,6 +31,11 @@ func addrsOf[N interface{ Addr() string }](nodes []N) []string {
 		addrs = append(addrs, node.Addr())
 	}
 	return addrs
+}
+
+// running returns the servers whose processes are running.
+func running(servers []*RedisServer) []*RedisServer {
+	return slices.DeleteFunc(slices.Clone(servers), func(r *RedisServer) bool { return r.Pid() == 0 })
 }
 
 // agreed returns the server that more than half of the voters name by its address. A voter that does not respond names
@@ -114,14 +121,14 @@ type reign struct {
 
 // leaderNow returns the leader, as it and a majority of nodes report. says returns the report of one node, and whether
 // the node names itself. A node that does not respond does not count.
-func leaderNow[N comparable](nodes []N, says func(context.Context, N) (r reign, itself bool, err error)) (N, error) {
+func leaderNow[N any](nodes []N, says func(N, context.Context) (reign, bool, error)) (leader N, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askPatience)
 	defer cancel()
 	var mu sync.Mutex
 	followers := map[reign]int{}
 	claims := map[reign]N{}
-	err := each(nodes, func(n N) error {
-		r, itself, err := says(ctx, n)
+	err = each(nodes, func(n N) error {
+		r, itself, err := says(n, ctx)
 		if err != nil {
 			return err
 		}
@@ -138,8 +145,7 @@ func leaderNow[N comparable](nodes []N, says func(context.Context, N) (r reign, 
 			return leader, nil
 		}
 	}
-	var none N
-	return none, errors.Join(errors.New("no node leads a majority"), err)
+	return leader, errors.Join(errors.New("no node leads a majority"), err)
 }
 
 // poll repeats a request until its response is good.
@@ -169,4 +175,15 @@ func pollFor[A any](ask func() (A, error)) (answer A, err error) {
 		return err
 	})
 	return answer, err
+}
+
+// parseFields reads lines that are a name and a value, and ignores others.
+func parseFields(text, separator string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), separator); ok {
+			fields[name] = value
+		}
+	}
+	return fields
 }

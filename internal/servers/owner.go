@@ -66,11 +66,7 @@ func sharedTempDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-") //nolint:usetesting // other users cannot read t.TempDir
 	must(t, err)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
+	atEnd(t, func() error { return os.RemoveAll(dir) })
 	must(t, os.Chmod(dir, 0o755))
 	return dir
 }

@@ -170,18 +170,7 @@ func (r *RedisServer) doAll(commands ...[]string) error {
 // Info is a section of what the server says about itself, such as "server" or "everything".
 func (r *RedisServer) Info(section string) (map[string]string, error) {
 	answer, err := r.Do("INFO", section)
-	return parseInfo(answer), err
-}
-
-// parseInfo parses the reply to INFO.
-func parseInfo(answer any) map[string]string {
-	info := map[string]string{}
-	for line := range strings.Lines(fmt.Sprint(answer)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[name] = value
-		}
-	}
-	return info
+	return parseFields(fmt.Sprint(answer), ":"), err
 }
 
 // checkReady requires that the server responds, has loaded its data, and is the process that was started.
@@ -190,11 +179,8 @@ func (r *RedisServer) checkReady() error {
 		return err
 	}
 	info, err := r.Info("server")
-	if err != nil {
-		return err
+	if err == nil && info["process_id"] != strconv.Itoa(r.proc.Cmd.Process.Pid) {
+		err = fmt.Errorf("another process responds on %s", r.Addr())
 	}
-	if info["process_id"] != strconv.Itoa(r.proc.Cmd.Process.Pid) {
-		return fmt.Errorf("somebody else answers on %s", r.Addr())
-	}
-	return nil
+	return err
 }

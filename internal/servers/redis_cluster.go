@@ -221,7 +221,7 @@ func (c *RedisClusterServers) AwaitHealthy() error {
 		if !view.ok {
 			return fmt.Errorf("not all slots are served: %s", view.roles())
 		}
-		return each(c.running(), func(r *RedisServer) error {
+		return each(running(c.Nodes), func(r *RedisServer) error {
 			seen := view.nodes[r.Addr()]
 			for _, master := range c.Nodes {
 				if master.Addr() == seen.master {
@@ -239,7 +239,7 @@ func (c *RedisClusterServers) AwaitHealthy() error {
 // commonView is how all nodes that run see the cluster. They must know all nodes, take those that run for alive, and
 // agree on roles and slots.
 func (c *RedisClusterServers) commonView() (common clusterView, err error) {
-	for i, node := range c.running() {
+	for i, node := range running(c.Nodes) {
 		view, err := node.clusterView()
 		if err != nil {
 			return common, err
@@ -247,12 +247,8 @@ func (c *RedisClusterServers) commonView() (common clusterView, err error) {
 		for _, other := range c.Nodes {
 			seen, known := view.nodes[other.Addr()]
 			if !known || other.Pid() != 0 && !seen.alive {
-				return common, fmt.Errorf(
-					"%s does not see that %s is alive: %+v",
-					node.Addr(),
-					other.Addr(),
-					view.nodes,
-				)
+				return common, fmt.Errorf("%s does not see that %s is alive: %+v", node.Addr(), other.Addr(),
+					view.nodes)
 			}
 		}
 		if i == 0 {
@@ -264,11 +260,6 @@ func (c *RedisClusterServers) commonView() (common clusterView, err error) {
 		common.ok = common.ok && view.ok
 	}
 	return common, nil
-}
-
-// running returns the nodes whose processes are running.
-func (c *RedisClusterServers) running() []*RedisServer {
-	return slices.DeleteFunc(slices.Clone(c.Nodes), func(r *RedisServer) bool { return r.Pid() == 0 })
 }
 
 // clusterID returns the ID of the node in its cluster.

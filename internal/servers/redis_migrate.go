@@ -17,12 +17,11 @@ func (c *RedisClusterServers) MigrateSlot(slot int, from, to *RedisServer, betwe
 	if between == nil {
 		between = func(int) {}
 	}
-	err := c.migrateSlot(strconv.Itoa(slot), from, to, between)
-	if err != nil {
+	if err := c.migrateSlot(strconv.Itoa(slot), from, to, between); err != nil {
 		return fmt.Errorf("slot %d from %s to %s: %w", slot, from.Addr(), to.Addr(), err)
 	}
 	return poll(func(context.Context) error {
-		return each(c.running(), func(r *RedisServer) error {
+		return each(running(c.Nodes), func(r *RedisServer) error {
 			view, err := r.clusterView()
 			if owner := view.owner(slot); err == nil && owner != to.Addr() {
 				err = fmt.Errorf("%s sees slot %d at %q, not at %s", r.Addr(), slot, owner, to.Addr())

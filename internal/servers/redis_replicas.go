@@ -56,9 +56,7 @@ func (r *RedisReplicaServers) Promote(i int) error {
 	if err := promoted.replicaOf("NO", "ONE"); err != nil {
 		return promoted.failed("promote", err)
 	}
-	followers := slices.DeleteFunc(slices.Clone(r.Replicas), func(s *RedisServer) bool {
-		return s == promoted || s.Pid() == 0
-	})
+	followers := slices.DeleteFunc(running(r.Replicas), func(s *RedisServer) bool { return s == promoted })
 	r.Master, r.Replicas[i] = promoted, r.Master
 	return each(followers, func(s *RedisServer) error { return s.Follow(promoted) })
 }
@@ -114,7 +112,7 @@ func (r *RedisServer) checkRole(role string) error {
 // replication returns what it reports about its master and its replicas.
 func (r *RedisServer) replication() (map[string]string, error) {
 	answer, err := r.ask("INFO", "replication")
-	return parseInfo(answer), err
+	return parseFields(fmt.Sprint(answer), ":"), err
 }
 
 // Lag makes a replica receive what its master writes, and neither apply nor acknowledge it. Its master does not wait

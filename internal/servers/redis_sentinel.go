@@ -164,15 +164,15 @@ func (s *RedisSentinelServers) Failover() (master *RedisServer, err error) {
 // demandFailover asks one of the sentinels for a failover. It may come to nothing all the same: if it knows too little
 // of the replicas at the moment, it gives up and nobody tries again.
 func (s *RedisSentinelServers) demandFailover() error {
-	var errs []error
+	var err error
 	for _, sentinel := range s.Sentinels {
-		_, err := sentinel.ask("SENTINEL", "FAILOVER", s.MasterName)
-		if err == nil {
+		_, failed := sentinel.ask("SENTINEL", "FAILOVER", s.MasterName)
+		if failed == nil {
 			return nil
 		}
-		errs = append(errs, err)
+		err = errors.Join(err, failed)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // AwaitFailover waits until a majority of the sentinels names another master than old, which takes itself for the
@@ -215,12 +215,7 @@ func (s *RedisSentinelServers) AwaitHealthy() error {
 		if err != nil {
 			return err
 		}
-		return each(s.Sentinels, func(r *RedisServer) error {
-			if r.Pid() == 0 {
-				return nil
-			}
-			return s.checkView(r, master)
-		})
+		return each(running(s.Sentinels), func(r *RedisServer) error { return s.checkView(r, master) })
 	})
 }
 
@@ -248,8 +243,8 @@ func (s *RedisSentinelServers) checkView(sentinel, master *RedisServer) error {
 			good = append(good, view["port"])
 		}
 	}
-	for _, r := range s.Nodes {
-		if r.Pid() != 0 && !slices.Contains(good, strconv.Itoa(r.Port())) {
+	for _, r := range running(s.Nodes) {
+		if !slices.Contains(good, strconv.Itoa(r.Port())) {
 			return fmt.Errorf("sentinel %s does not see %s in good health: %v", sentinel.Addr(), r.Addr(), replicas)
 		}
 	}

@@ -82,20 +82,21 @@ func (c *Conn) read() (any, error) {
 		return nil, RedisError(rest)
 	case ':':
 		return strconv.ParseInt(rest, 10, 64)
-	case '$':
-		return c.readBulk(rest)
-	case '*':
-		return c.readArray(rest)
+	case '$', '*':
+		n, err := strconv.Atoi(rest)
+		if err != nil || n < 0 { // -1 is the length of a null
+			return nil, err
+		}
+		if kind == '$' {
+			return c.readBulk(n)
+		}
+		return c.readArray(n)
 	}
 	return nil, fmt.Errorf("%q is no RESP2", line)
 }
 
-// readBulk reads the rest of a bulk string with this length. It returns nil for a null.
-func (c *Conn) readBulk(length string) (any, error) {
-	n, err := strconv.Atoi(length)
-	if err != nil || n < 0 {
-		return nil, err
-	}
+// readBulk reads the rest of a bulk string with this length.
+func (c *Conn) readBulk(n int) (any, error) {
 	bulk := make([]byte, n+len("\r\n"))
 	if _, err := io.ReadFull(c.r, bulk); err != nil {
 		return nil, err
@@ -103,12 +104,8 @@ func (c *Conn) readBulk(length string) (any, error) {
 	return string(bulk[:n]), nil
 }
 
-// readArray reads the elements of an array with this length. It returns nil for a null.
-func (c *Conn) readArray(length string) (any, error) {
-	n, err := strconv.Atoi(length)
-	if err != nil || n < 0 {
-		return nil, err
-	}
+// readArray reads the elements of an array with this length.
+func (c *Conn) readArray(n int) (any, error) {
 	array := make([]any, n)
 	for i := range array {
 		element, err := c.read()

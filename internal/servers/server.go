@@ -2,6 +2,7 @@ package servers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,6 +85,15 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// atEnd calls do when the test ends, and reports its error.
+func atEnd(t testing.TB, do func() error) {
+	t.Cleanup(func() {
+		if err := do(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // makeDataDir makes an empty folder for the server's data.
@@ -228,8 +238,7 @@ func (s *Server) startOnce() error {
 		return err
 	}
 	s.proc = proc
-	err = s.awaitReady()
-	if err == nil {
+	if err = s.awaitReady(); err == nil {
 		return nil
 	}
 	err = errors.Join(err, s.killAll(proc))
@@ -270,11 +279,7 @@ func (s *Server) awaitReady() error {
 // Stop ends the server in good order, as an operator does.
 func (s *Server) Stop() error {
 	return s.end("stop", func(p *child.Process) error {
-		signal := s.stop
-		if signal == nil {
-			signal = syscall.SIGTERM
-		}
-		return errors.Join(s.resume(p), p.Terminate(signal, stopPatience))
+		return errors.Join(s.resume(p), p.Terminate(cmp.Or[os.Signal](s.stop, syscall.SIGTERM), stopPatience))
 	})
 }
 
@@ -317,9 +322,7 @@ func (s *Server) Restart(keepData bool) error {
 
 // Pause suspends the server, like a machine that swaps or is suspended. Its connections stay open, and the kernel still
 // accepts new ones for it.
-func (s *Server) Pause() error {
-	return s.withProcess("pause", s.pause)
-}
+func (s *Server) Pause() error { return s.withProcess("pause", s.pause) }
 
 // Continue ends a Pause.
 func (s *Server) Continue() error { return s.withProcess("continue", s.resume) }

@@ -239,12 +239,7 @@ func (z *ZooKeeperServer) status(ctx context.Context) (zooKeeperStatus, error) {
 	if err != nil {
 		return zooKeeperStatus{}, err
 	}
-	fields := map[string]string{}
-	for line := range strings.Lines(said) {
-		if name, value, found := strings.Cut(strings.TrimSpace(line), ": "); found {
-			fields[name] = value
-		}
-	}
+	fields := parseFields(said, ": ")
 	zxid, err := strconv.ParseUint(fields["Zxid"], 0, 64)
 	if fields["Mode"] == "" || err != nil {
 		return zooKeeperStatus{}, fmt.Errorf("%s serves no client: %s", z.Addr(), strings.TrimSpace(said))

@@ -30,11 +30,7 @@ func ZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers
 func newZooKeeperEnsemble(t testing.TB, n int, options ...Option) *ZooKeeperServers {
 	t.Helper()
 	c := &ZooKeeperServers{set: settingsOf(options)}
-	t.Cleanup(func() { // after the nodes have ended
-		if err := c.links.close(); err != nil {
-			t.Errorf("%v", err)
-		}
-	})
+	atEnd(t, func() error { return c.links.close() }) // after the nodes have ended
 	for i := range n {
 		c.Nodes = append(c.Nodes, newZooKeeper(t, c, i+1))
 	}

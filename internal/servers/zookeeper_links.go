@@ -69,21 +69,20 @@ func (z *ZooKeeperServer) addrOf(port int) string {
 }
 
 // close closes the proxies of all links, and returns their errors.
-func (links zooKeeperLinks) close() error {
-	var errs []error
+func (links zooKeeperLinks) close() (err error) {
 	for _, l := range links {
 		for _, p := range []*proxy.Proxy{l.quorum, l.election} {
 			if p != nil {
-				errs = append(errs, p.Close())
+				err = errors.Join(err, p.Close())
 			}
 		}
 		if l.introducer != nil { // after the proxy, whose connections it has
-			if err := l.introducer.close(); err != nil {
-				errs = append(errs, fmt.Errorf("zookeeper: introducer: %w", err))
+			if failed := l.introducer.close(); failed != nil {
+				err = errors.Join(err, fmt.Errorf("zookeeper: introducer: %w", failed))
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Isolate cuts a node of a [Cuttable] ensemble off from all others in silence: what they send to each other is held,

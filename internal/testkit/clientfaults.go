@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -21,8 +22,10 @@ var silences = map[string]func(Ways) (end func()){
 // turn. A store that does not notice is cut off too, and the checkers see it.
 func (c *Cluster) TestCutOff(t *testing.T, more map[string]func(Ways) (end func())) {
 	t.Helper()
-	cutOff := func(begin func(Ways) (end func())) func(*testing.T) {
-		return func(t *testing.T) {
+	faults := maps.Clone(silences)
+	maps.Copy(faults, more)
+	for name, begin := range faults {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := c.NewWitness(t)
 			ways := NewWays(t, c.Endpoints)
@@ -40,13 +43,7 @@ func (c *Cluster) TestCutOff(t *testing.T, more map[string]func(Ways) (end func(
 			w.MustLose(first, SoonAfter, "")
 			w.Release(second)
 			w.MustExclude(first, second, again.Granted())
-		}
-	}
-	for name, begin := range silences {
-		t.Run(name, cutOff(begin))
-	}
-	for name, begin := range more {
-		t.Run(name, cutOff(begin))
+		})
 	}
 	t.Run("a believer is seen", func(t *testing.T) {
 		t.Parallel()
@@ -167,17 +164,11 @@ func (c *Cluster) TestOldSession(t *testing.T, after func()) {
 	locks := w.OpenLasting()
 	held := w.Take(locks)
 	old := w.Queue()[0]
-	for _, node := range c.Nodes {
-		w.Must(node.Kill())
-	}
+	w.Must(forAll(c.Nodes, Node.Kill))
 	w.MustLose(held, Patience, "")
 	after()
-	for _, node := range c.Nodes {
-		w.Must(node.Start())
-	}
-	for _, node := range c.Nodes {
-		w.Must(node.AwaitHealthy())
-	}
+	w.Must(forAll(c.Nodes, Node.Start))
+	w.Must(forAll(c.Nodes, Node.AwaitHealthy))
 	if queue := w.Queue(); len(queue) == 0 || queue[0] != old {
 		t.Fatalf("the servers have not kept the old session: %v", queue)
 	}

@@ -19,12 +19,16 @@ type Node interface {
 }
 
 // Nodes returns servers as Nodes.
-func Nodes[N Node](servers []N) []Node {
-	nodes := make([]Node, len(servers))
-	for i, s := range servers {
-		nodes[i] = s
+func Nodes[N Node](servers []N) []Node { return mapped(servers, func(s N) Node { return s }) }
+
+// forAll calls do for each node, until one fails.
+func forAll(nodes []Node, do func(Node) error) error {
+	for _, node := range nodes {
+		if err := do(node); err != nil {
+			return err
+		}
 	}
-	return nodes
+	return nil
 }
 
 // A Cluster is the servers of a store whose claims end with a session of their client. The same faults are done to all
@@ -66,15 +70,12 @@ const SoonAfter = 5 * time.Second
 
 // RestartEach kills the nodes and starts them again, each when the one before is healthy.
 func (c *Cluster) RestartEach() error {
-	for _, node := range c.Nodes {
+	return forAll(c.Nodes, func(node Node) error {
 		if err := node.Restart(true); err != nil {
 			return err
 		}
-		if err := node.AwaitHealthy(); err != nil {
-			return err
-		}
-	}
-	return nil
+		return node.AwaitHealthy()
+	})
 }
 
 // A Witness is the journal of one lock in a cluster.
@@ -143,10 +144,7 @@ func (w *Witness) MustGrantSoon(next *Waiter, before ...*Hold) {
 func (w *Witness) MustHold(held *Hold, next *Waiter) {
 	w.Helper()
 	if _, early := next.GrantedIn(0); early || !held.Believed() {
-		w.Errorf(
-			"the lock was not held all the time: granted to the next waiter is %v, and the lease %v",
-			early,
-			held.Err(),
-		)
+		w.Errorf("the lock was not held all the time: granted to the next waiter is %v, and the lease %v", early,
+			held.Err())
 	}
 }

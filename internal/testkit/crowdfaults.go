@@ -130,17 +130,13 @@ func (s *CrowdScene) follower() Node {
 
 func (s *CrowdScene) pause(nodes ...Node) {
 	s.Helper()
-	for _, node := range nodes {
-		s.Must(node.Pause())
-	}
+	s.Must(forAll(nodes, Node.Pause))
 	resume := time.After(s.Cluster.Expiry)
 	if len(nodes) < 2 {
 		s.Through()
 	}
 	<-resume
-	for _, node := range nodes {
-		s.Must(node.Continue())
-	}
+	s.Must(forAll(nodes, Node.Continue))
 }
 
 // Silence drops what the first process and the first client send and receive, until their sessions are over.

@@ -186,9 +186,7 @@ func checkBrief(t testing.TB, what string, limit time.Duration, call func()) {
 
 // callWithin makes a call with a context that ends after limit, checks that it does not take much longer, and returns
 // its error.
-func callWithin(
-	t testing.TB, name string, limit time.Duration, call func(context.Context) error,
-) (err error) {
+func callWithin(t testing.TB, name string, limit time.Duration, call func(context.Context) error) (err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -31,9 +31,7 @@ func NewJournal(t *testing.T, dir, name string) *Journal {
 	t.Helper()
 	recorder, err := history.Create(dir, "test")
 	Must(t, err)
-	t.Cleanup(func() {
-		Check(t, recorder.Close())
-	})
+	t.Cleanup(func() { Check(t, recorder.Close()) })
 	return &Journal{T: t, Mutex: name, Dir: dir, recorder: recorder, clients: map[*holdfast.Client]string{}}
 }
 

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -37,11 +38,8 @@ func (l *Log) Count(words ...string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, line := range l.lines {
-		has := true
-		for _, word := range words {
-			has = has && strings.Contains(line, word)
-		}
-		if has {
+		lacks := func(word string) bool { return !strings.Contains(line, word) }
+		if !slices.ContainsFunc(words, lacks) {
 			n++
 		}
 	}

@@ -127,13 +127,8 @@ func (s *Scene) CheckErrors(outcome *contend.Outcome, excuse Excuse) {
 	s.Helper()
 	total := outcome.Total()
 	total.Lost += excuse.Lost + s.lost
-	s.Logf(
-		"%d acquired, %d lost, %d kinds of faults, %d holds",
-		total.Acquired,
-		total.Lost,
-		len(total.Faults),
-		len(outcome.Holds),
-	)
+	s.Logf("%d acquired, %d lost, %d kinds of faults, %d holds", total.Acquired, total.Lost, len(total.Faults),
+		len(outcome.Holds))
 	if excuse.Effect == MustHurt && total.Lost+len(total.Faults) == 0 {
 		s.Error("nobody has felt the fault")
 	}

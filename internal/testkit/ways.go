@@ -35,13 +35,7 @@ func NewWays(t testing.TB, addresses []string, options ...proxy.Option) Ways {
 }
 
 // Addrs returns the addresses of the proxies.
-func (w Ways) Addrs() []string {
-	addrs := make([]string, len(w.Proxies))
-	for i, p := range w.Proxies {
-		addrs[i] = p.Addr()
-	}
-	return addrs
-}
+func (w Ways) Addrs() []string { return mapped(w.Proxies, (*proxy.Proxy).Addr) }
 
 // Detour returns the address of the proxy for an address, or the address itself if there is none.
 func (w Ways) Detour(address string) string {
@@ -53,11 +47,7 @@ func (w Ways) Detour(address string) string {
 
 // Links returns the proxies as the link of a store with several servers.
 func (w Ways) Links() Links {
-	links := make(Links, len(w.Proxies))
-	for i, p := range w.Proxies {
-		links[i] = p.Link()
-	}
-	return links
+	return mapped(w.Proxies, func(p *proxy.Proxy) storetest.Link { return p.Link() })
 }
 
 // Each calls do for all proxies and returns a function that undoes it.
@@ -101,15 +91,21 @@ func (w Ways) Heal() {
 
 // each calls a function for all of these and returns a function that undoes it.
 func each[T any](all []T, do func(T) (undo func())) (undo func()) {
-	undos := make([]func(), len(all))
-	for i, one := range all {
-		undos[i] = do(one)
-	}
+	undos := mapped(all, do)
 	return func() {
 		for _, undo := range undos {
 			undo()
 		}
 	}
+}
+
+// mapped returns what f returns for each of these, in their order.
+func mapped[T, R any](all []T, f func(T) R) []R {
+	results := make([]R, len(all))
+	for i, one := range all {
+		results[i] = f(one)
+	}
+	return results
 }
 
 // Links are one client's links to all servers of a store. Together they are a storetest.Link.

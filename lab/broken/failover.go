@@ -134,16 +134,12 @@ var lostTail = &Rung{
 		}
 		a := s.enter("A", long)
 		s.must(pause(s.ctx, s.millis(0, 100)))
-		w := a.asks()
-		var before map[string]int64
-		if s.holdfast { // the guard of a server that has just been started
-			w.granted()
+		before := s.files(server)
+		a.asks().granted()
+		if s.holdfast { // the guard of a server that has just been started is over
 			a.unlocks()
 			before = s.files(server)
 			a.locks()
-		} else {
-			before = s.files(server)
-			w.granted()
 		}
 		s.breaks("power failure", "server", "the power fails: the last second of the append-only file is lost")
 		s.must(server.Kill())

@@ -46,23 +46,21 @@ func (l *Lab) Close() error {
 }
 
 // share starts servers that many plays use, or returns those that already run.
-func share[S any](ctx context.Context, l *Lab, name string, start func(testing.TB) S) (S, error) {
+func share[S any](s *stage, name string, start func(testing.TB) S) (shared S) {
+	l := s.lab
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s, ok := l.shared[name]; ok {
-		return s.(S), nil
+	if running, ok := l.shared[name]; ok {
+		return running.(S)
 	}
-	var s S
-	stop, err := servers.Outside(ctx, func(t testing.TB) { s = start(t) })
-	if err != nil {
-		return s, err
-	}
+	stop, err := servers.Outside(s.ctx, func(t testing.TB) { shared = start(t) })
+	s.must(err)
 	if l.shared == nil {
 		l.shared = map[string]any{}
 	}
-	l.shared[name] = s
+	l.shared[name] = shared
 	l.stops = append(l.stops, stop)
-	return s, nil
+	return shared
 }
 
 // An Outcome is the result of a rung.

@@ -1,7 +1,6 @@
 package broken
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,9 +110,13 @@ func (p *player) locks() { p.asks().granted() }
 
 // granted waits until the lock is granted.
 func (w *wait) granted() {
-	if !w.grantedWithin(patience) {
-		w.must(cmp.Or(w.failure(), fmt.Errorf("%s has not got the lock after %v", w.part.Player, patience)))
+	if w.grantedWithin(patience) {
+		return
 	}
+	if w.over() {
+		w.must(w.err)
+	}
+	w.must(fmt.Errorf("%s has not got the lock after %v", w.part.Player, patience))
 }
 
 // inLine waits until this many clients wait in the queue, or this one has acquired the lock. Broken locks have no
@@ -137,14 +140,6 @@ func (w *wait) over() bool {
 	default:
 		return false
 	}
-}
-
-// failure returns why the attempt failed, or nil if it continues.
-func (w *wait) failure() error {
-	if w.over() {
-		return w.err
-	}
-	return nil
 }
 
 // grantedWithin reports whether the lock is granted within d. It is not if the server refuses or is unavailable.
@@ -305,7 +300,7 @@ const (
 // dies kills the player's process.
 func (p *player) dies() {
 	p.breaks(killed, p.part.Player, "kill -9 %s", p.part.Player)
-	p.must(p.proc.kill())
+	p.must(p.proc.Kill())
 }
 
 // isStopped stops the player's process, until goesOn.
@@ -322,16 +317,11 @@ func (p *player) isStopped() (goesOn func()) {
 // holdBack holds these flows of all the player's connections back, until the returned function is called.
 func (p *player) holdBack(flows proxy.Flow, what string) (release func()) {
 	ended := p.breaks("held back", p.part.Player, "the network holds back %s", what)
-	var releases []func()
-	for _, link := range p.links {
-		releases = append(releases, link.Hold(flows))
-	}
+	deliver := onAll(p.links, func(link *proxy.Proxy) func() { return link.Hold(flows) })
 	return func() {
 		p.tell("", "the network delivers %s", what)
 		ended()
-		for _, release := range releases {
-			release()
-		}
+		deliver()
 	}
 }
 
@@ -343,16 +333,24 @@ func (p *player) isCutOff(from ...int) (mend func()) {
 			from = append(from, i)
 		}
 	}
-	var mends []func()
-	for _, i := range from {
-		mends = append(mends, p.links[i].Cut())
-	}
+	connect := onAll(from, func(i int) func() { return p.links[i].Cut() })
 	ended := p.breaks("cut off", p.part.Player, "%s is cut off from %s", p.part.Player, nodes(from, len(p.links)))
 	return func() {
 		p.tell("", "%s is connected again", p.part.Player)
 		ended()
-		for _, mend := range mends {
-			mend()
+		connect()
+	}
+}
+
+// onAll begins a fault on each of these and returns the function that ends it on all.
+func onAll[T any](all []T, begin func(T) (end func())) (end func()) {
+	var ends []func()
+	for _, one := range all {
+		ends = append(ends, begin(one))
+	}
+	return func() {
+		for _, end := range ends {
+			end()
 		}
 	}
 }

@@ -78,10 +78,10 @@ func startProcess(ctx context.Context, command func(context.Context) *exec.Cmd, 
 		return nil, fmt.Errorf("a player does not start: %w", err)
 	}
 	if err := json.NewEncoder(in).Encode(o); err != nil {
-		return nil, errors.Join(err, p.kill())
+		return nil, errors.Join(err, p.Kill())
 	}
 	if _, err := p.hear(); err != nil { // it is ready
-		return nil, errors.Join(err, p.kill())
+		return nil, errors.Join(err, p.Kill())
 	}
 	return p, nil
 }
@@ -139,8 +139,6 @@ func (p *process) write(_ context.Context, _ holdfast.Token, value uint64) (bool
 func (p *process) believes() bool        { return true }
 func (p *process) token() holdfast.Token { return 0 }
 
-func (p *process) kill() error { return p.Kill() }
-
 // close tells the process to end, and kills it if it does not.
 func (p *process) close() error {
 	_ = child.Resume(p.Cmd.Process) // if it was stopped
@@ -149,7 +147,7 @@ func (p *process) close() error {
 	case <-p.Done:
 		return nil
 	case <-time.After(farewell):
-		return p.kill()
+		return p.Kill()
 	}
 }
 

@@ -112,8 +112,7 @@ func addrsOf(nodes []*servers.RedisServer) []string {
 
 // onSharedNodes makes the players use five servers that other plays use too.
 func (s *stage) onSharedNodes() {
-	nodes, err := share(s.ctx, s.lab, "redlock", func(t testing.TB) []*servers.RedisServer { return startNodes(t, 5) })
-	s.must(err)
+	nodes := share(s, "redlock", func(t testing.TB) []*servers.RedisServer { return startNodes(t, 5) })
 	s.on(addrsOf(nodes)...)
 }
 

@@ -23,7 +23,7 @@ func (o *Outcome) report(p *Performance, lock string) *report.Run {
 	for _, f := range p.Faults {
 		run.Faults = append(run.Faults, report.Fault{Name: f.Name, Target: f.Target, Interval: f.Interval})
 		for _, w := range run.Workers {
-			if state := f.state(); state != "" && w.Client == f.Target {
+			if state, ofPlayer := states[f.Name]; ofPlayer && w.Client == f.Target {
 				w.Spans = append(w.Spans, report.Span{State: state, Interval: f.Interval})
 			}
 		}
@@ -34,13 +34,5 @@ func (o *Outcome) report(p *Performance, lock string) *report.Run {
 	return run
 }
 
-// state returns the state of a player under a fault; empty if the fault has another target.
-func (f *Fault) state() report.State {
-	switch f.Name {
-	case killed:
-		return report.Killed
-	case stopped:
-		return report.Paused
-	}
-	return ""
-}
+// states has the states of a player under the faults of its process.
+var states = map[string]report.State{killed: report.Killed, stopped: report.Paused}

@@ -139,7 +139,7 @@ func postgresURL(addrs ...string) string {
 
 // onPostgres is a primary and a replica that has the tables, and receives nothing more.
 func (s *stage) onPostgres() (primary, replica *servers.PostgresServer) {
-	pair, err := share(s.ctx, s.lab, "postgres", func(t testing.TB) [2]*servers.PostgresServer {
+	pair := share(s, "postgres", func(t testing.TB) [2]*servers.PostgresServer {
 		primary := servers.Postgres(t)
 		replica := primary.Standby(t)
 		_, err := primary.DB(t).ExecContext(context.Background(), rowSchema)
@@ -151,6 +151,5 @@ func (s *stage) onPostgres() (primary, replica *servers.PostgresServer) {
 		}
 		return [2]*servers.PostgresServer{primary, replica}
 	})
-	s.must(err)
 	return pair[0], pair[1]
 }

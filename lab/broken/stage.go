@@ -55,10 +55,7 @@ func (s *stage) run() (show *Performance, err error) {
 	if s.recorder, err = history.Create(s.dir, ""); err != nil {
 		return nil, errors.Join(err, s.clear())
 	}
-	err = s.try(func(s *stage) {
-		s.rung.schedule(s)
-		s.must(pause(s.ctx, s.millis(40, 80))) // all players continue for a while
-	})
+	err = s.try()
 	s.show.End = history.Now()
 	err = errors.Join(err, s.leave(), s.recorder.Close())
 	recorded, failed := history.LoadDir(s.dir)
@@ -74,7 +71,7 @@ func (s *stage) run() (show *Performance, err error) {
 type failure struct{ error }
 
 // try plays the schedule until a step fails.
-func (s *stage) try(schedule func(*stage)) (err error) {
+func (s *stage) try() (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -84,8 +81,8 @@ func (s *stage) try(schedule func(*stage)) (err error) {
 			panic(r)
 		}
 	}()
-	schedule(s)
-	return nil
+	s.rung.schedule(s)
+	return pause(s.ctx, s.millis(40, 80)) // all players continue for a while
 }
 
 // must ends the schedule if a step has failed.
@@ -203,8 +200,7 @@ func (s *stage) alone() {
 
 // onRedis makes the players use a Redis server that other plays use too.
 func (s *stage) onRedis() *servers.RedisServer {
-	server, err := share(s.ctx, s.lab, "redis", func(t testing.TB) *servers.RedisServer { return servers.Redis(t) })
-	s.must(err)
+	server := share(s, "redis", func(t testing.TB) *servers.RedisServer { return servers.Redis(t) })
 	s.on(server.Addr())
 	return server
 }

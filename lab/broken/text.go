@@ -53,14 +53,12 @@ func (t *text) performance(p *Performance) {
 		}
 		t.line(fmt.Sprintf("%7d ms  ", e.At.Sub(p.Begin).Milliseconds()), what)
 	}
-	quiet := true
 	for _, c := range p.Checks {
 		if len(c.Findings) > 0 {
-			quiet = false
 			t.line("   => ", fmt.Sprintf("the check of %s saw it: %s.", c.Name, sentence(c.Findings[0])))
 		}
 	}
-	if quiet {
+	if len(p.Findings()) == 0 {
 		t.line("   => ", "no check saw anything.")
 	}
 }

@@ -88,10 +88,9 @@ func holdfastZooKeeper(p *part) (url string) {
 
 // onZooKeeper makes the players use a ZooKeeper server that other plays of this rung use too.
 func (s *stage) onZooKeeper() *servers.ZooKeeperServer {
-	server, err := share(s.ctx, s.lab, s.rung.Name, func(t testing.TB) *servers.ZooKeeperServer {
+	server := share(s, s.rung.Name, func(t testing.TB) *servers.ZooKeeperServer {
 		return servers.ZooKeeper(t, servers.Tick(zooKeeperTick))
 	})
-	s.must(err)
 	s.on(server.Addr())
 	return server
 }
@@ -114,7 +113,7 @@ var zkHerd = &Rung{
 	schedule: func(s *stage) {
 		s.alone()
 		server := s.onZooKeeper()
-		before := s.metric(server, "zk_watch_count")
+		before := s.watches(server)
 		a := s.enter("A", ttl(time.Minute))
 		a.locks()
 		var waits []*wait
@@ -126,17 +125,13 @@ var zkHerd = &Rung{
 		}
 		s.settles(server, before+min(len(waits), 1))
 		s.tell("", "%d clients wait", len(waits))
-		var deliver []func()
-		for _, w := range waits {
-			deliver = append(deliver, w.links[0].Hold(proxy.Down)) // so that it can be counted
-		}
+		// What the server sends is held back so that it can be counted.
+		deliver := onAll(waits, func(w *wait) func() { return w.links[0].Hold(proxy.Down) })
 		a.unlocks()
 		s.await("one of them is told", func() bool { return told(waits) > 0 })
 		s.must(pause(s.ctx, 200*time.Millisecond)) // for all that the server sends at once
 		woken := told(waits)
-		for _, deliver := range deliver {
-			deliver()
-		}
+		deliver()
 		s.await("one of them gets in", func() bool { return slices.ContainsFunc(waits, (*wait).over) })
 		s.tell("", "the release wakes %d of them, and lets 1 in", woken)
 		s.show.Wakeups = append(s.show.Wakeups, check.Wakeup{
@@ -160,15 +155,16 @@ func told(waits []*wait) (n int) {
 func (s *stage) settles(server *servers.ZooKeeperServer, least int) {
 	count, since := 0, time.Now()
 	s.await("all clients watch", func() bool {
-		if now := s.metric(server, "zk_watch_count"); now != count {
+		if now := s.watches(server); now != count {
 			count, since = now, time.Now()
 		}
 		return count >= least && time.Since(since) > 500*time.Millisecond
 	})
 }
 
-// metric is a number that a server knows of itself.
-func (s *stage) metric(server *servers.ZooKeeperServer, name string) int {
+// watches is how many watches a server has.
+func (s *stage) watches(server *servers.ZooKeeperServer) int {
+	const name = "zk_watch_count"
 	var all string
 	s.await("ZooKeeper answers", func() bool {
 		text, err := server.Command(s.ctx, "mntr")

@@ -59,7 +59,7 @@ func serve(in io.Reader, out io.Writer) error {
 	if !lines.Scan() {
 		return errors.New("holdfast: contend: a process without an order")
 	}
-	c := newContenders(out)
+	c := &contenders{begun: make(chan struct{}), out: json.NewEncoder(out)}
 	if err := json.Unmarshal(lines.Bytes(), &c.order); err != nil {
 		return fmt.Errorf("holdfast: contend: an order that cannot be read: %w", err)
 	}

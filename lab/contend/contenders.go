@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/lab/history"
 )
 
@@ -43,10 +43,6 @@ type contenders struct {
 	begun   chan struct{} // closed and made anew when a round begins
 	out     *json.Encoder
 	through *Rounds
-}
-
-func newContenders(out io.Writer) *contenders {
-	return &contenders{begun: make(chan struct{}), out: json.NewEncoder(out)}
 }
 
 // begin begins a round.
@@ -108,7 +104,7 @@ func (c *contenders) run(ctx context.Context, i int) {
 			c.isThrough(i, round)
 		case ctx.Err() == nil:
 			c.tally.Failed(err)
-			pause(ctx, faultPause)
+			pause.For(ctx, faultPause)
 		}
 	}
 }
@@ -160,15 +156,13 @@ func (c *contenders) holdFor() time.Duration {
 
 // take waits for one of the locks, whichever it is to be.
 func (c *contenders) take(ctx context.Context) (lease *holdfast.Lease, h history.Hold, err error) {
+	h.Kind = history.Exclusive
 	switch n := rand.IntN(8); {
 	case c.order.Once != "":
-		h.Kind = history.Exclusive
 		lease, err = c.locks.Mutex(c.order.Once).Lock(ctx)
 	case n < mutexes:
-		h.Kind = history.Exclusive
 		lease, err = c.locks.Mutex(fmt.Sprintf("mutex %d", n)).Lock(ctx)
 	case n == mutexes:
-		h.Kind = history.Exclusive
 		lease, err = c.locks.RWMutex(shelf).Lock(ctx)
 	case n <= mutexes+2:
 		h.Kind = history.Shared
@@ -191,13 +185,4 @@ func (c *contenders) say(m Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.out.Encode(m)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -3,6 +3,7 @@ package contend
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast"
@@ -24,13 +25,8 @@ func (o *Outcome) Findings() []check.Finding {
 
 // Outside returns the holds that ended before an interval or began after it.
 func (o *Outcome) Outside(v history.Interval) []history.Hold {
-	var outside []history.Hold
-	for _, h := range o.Holds {
-		if h.End < v.Begin || h.Begin > v.End {
-			outside = append(outside, h)
-		}
-	}
-	return outside
+	touches := func(h history.Hold) bool { return h.End >= v.Begin && h.Begin <= v.End }
+	return slices.DeleteFunc(slices.Clone(o.Holds), touches)
 }
 
 // Total returns the sum of all reports.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -51,18 +50,10 @@ func Relay(t *testing.T, r Race) {
 		t.Error(f)
 	}
 	t.Logf("%d passes; the longest chain of one token has %d; killed %d, paused %d, both at once %d, lost %d",
-		g.passes, longest(g.passed), g.killed, g.paused, g.shared, g.lost)
+		g.passes, g.longest, g.killed, g.paused, g.shared, g.lost)
 	if g.killed < r.Faults || g.paused < r.Faults || g.shared == 0 {
 		t.Error("not all faults were done: this run shows nothing")
 	}
-}
-
-// longest returns how often the token that was passed most often was passed.
-func longest(passed map[holdfast.Token]int) (most int) {
-	for _, n := range passed {
-		most = max(most, n)
-	}
-	return most
 }
 
 // A relay is one run of Relay.
@@ -73,6 +64,7 @@ type relay struct {
 	started int
 	baton   string                 // the detached lease; empty: it has to be acquired anew
 	passed  map[holdfast.Token]int // how often each token was passed on
+	longest int                    // the greatest of these numbers
 
 	passes, killed, paused, shared, lost int
 }
@@ -148,6 +140,7 @@ func (g *relay) passOn(baton string) error {
 	}
 	g.baton = baton
 	g.passed[x.Token()]++
+	g.longest = max(g.longest, g.passed[x.Token()])
 	g.passes++
 	return nil
 }
@@ -231,8 +224,7 @@ func (g *relay) findings(t *testing.T) (all []string) {
 	for _, f := range check.Overlap(holds) {
 		all = append(all, f.String())
 	}
-	slices.SortFunc(holds, func(a, b history.Hold) int { return int(a.Begin - b.Begin) })
-	for i := 1; i < len(holds); i++ {
+	for i := 1; i < len(holds); i++ { // in order of their beginning
 		if holds[i].Token < holds[i-1].Token {
 			all = append(all, fmt.Sprintf("a later hold has a smaller token: %v, then %v", holds[i-1], holds[i]))
 		}

@@ -59,13 +59,7 @@ func Rush(ctx context.Context, n, limit int, take func(context.Context) (*holdfa
 	r := faults.Report("")
 	err := fmt.Errorf(
 		"holdfast: contend: %d of %d got through, %d beside too many others; lost: %d, faults: %v, wrong: %v",
-		through.Load(),
-		n,
-		tooMany.Load(),
-		r.Lost,
-		r.Faults,
-		r.Wrong,
-	)
+		through.Load(), n, tooMany.Load(), r.Lost, r.Faults, r.Wrong)
 	return errors.Join(err, context.Cause(ctx))
 }
 

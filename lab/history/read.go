@@ -62,15 +62,11 @@ func Load(paths ...string) (*History, error) {
 		merged.Arrivals = append(merged.Arrivals, r.Arrivals...)
 		merged.Operations = append(merged.Operations, r.Operations...)
 	}
-	merged.sort()
+	Sort(merged.Holds)
+	slices.SortStableFunc(merged.Waits, func(a, b Wait) int { return cmp.Compare(a.Begin, b.Begin) })
+	slices.SortStableFunc(merged.Arrivals, func(a, b Arrival) int { return cmp.Compare(a.Begin, b.Begin) })
+	slices.SortStableFunc(merged.Operations, func(a, b Operation) int { return cmp.Compare(a.Begin, b.Begin) })
 	return merged, nil
-}
-
-func (h *History) sort() {
-	Sort(h.Holds)
-	slices.SortStableFunc(h.Waits, func(a, b Wait) int { return cmp.Compare(a.Begin, b.Begin) })
-	slices.SortStableFunc(h.Arrivals, func(a, b Arrival) int { return cmp.Compare(a.Begin, b.Begin) })
-	slices.SortStableFunc(h.Operations, func(a, b Operation) int { return cmp.Compare(a.Begin, b.Begin) })
 }
 
 // A reader reads one file.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,10 +70,7 @@ func (r *Recorder) BeginUntil(h Hold, believed func() bool, until func() time.Ti
 // Close ends the history. It returns the first error of the recording: then the history is incomplete.
 func (r *Recorder) Close() error {
 	err := r.file.Close()
-	if failure := r.failed(); failure != nil {
-		return failure
-	}
-	return err
+	return cmp.Or(r.failed(), err)
 }
 
 func (r *Recorder) write(line any) {

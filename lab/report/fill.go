@@ -22,8 +22,27 @@ func (r *Run) Worker(who history.Who) *Worker {
 // AddHistory adds a span for each wait, each hold and each loss in a history, and for each update of a register that
 // was acknowledged or refused, to its worker. It adds workers that the run does not have in the order of their names.
 func (r *Run) AddHistory(h *history.History) {
-	workers := r.finder()
-	workers.addHolds(h.Holds)
+	before := len(r.Workers)
+	known := map[history.Who]*Worker{} // so that r.Worker searches for each only once
+	add := func(who history.Who, s Span) {
+		w := known[who]
+		if w == nil {
+			w = r.Worker(who)
+			known[who] = w
+		}
+		w.Spans = append(w.Spans, s)
+	}
+	for _, hold := range h.Holds {
+		s := Span{
+			State: Holding, Interval: hold.Interval, Open: hold.Open,
+			Resource: hold.Resource, Kind: hold.Kind, Units: hold.Units, Limit: hold.Limit, Token: hold.Token,
+		}
+		add(hold.Who, s)
+		if hold.Lost != 0 {
+			s.State, s.Interval = Lost, history.Interval{Begin: hold.End, End: max(hold.End, hold.Lost)}
+			add(hold.Who, s)
+		}
+	}
 	for _, w := range h.Waits {
 		s := Span{
 			State: Waiting, Interval: w.Interval, Open: w.Open,
@@ -32,75 +51,25 @@ func (r *Run) AddHistory(h *history.History) {
 		if !w.Granted && !w.Open {
 			s.Note = "gave up"
 		}
-		workers.add(w.Who, s)
+		add(w.Who, s)
 	}
 	for _, o := range h.Operations {
-		if state := stateAfter(o); state != "" {
-			workers.add(o.Who, Span{
+		if state, ended := endOfUpdate[o.Outcome]; ended && o.Update {
+			add(o.Who, Span{
 				State: state, Interval: history.Interval{Begin: o.End, End: o.End},
 				Resource: o.Register, Token: o.Token, Note: fmt.Sprintf("%q to %q", o.Old, o.New),
 			})
 		}
 	}
-	workers.sort()
+	slices.SortStableFunc(r.Workers[before:], func(a, b *Worker) int { return compareWorkers(a.Who, b.Who) })
 }
 
-// stateAfter returns what an operation is in the timeline: nothing if it was a read, or if its end is not known.
-func stateAfter(o history.Operation) State {
-	switch {
-	case o.Update && o.Outcome == history.Acknowledged:
-		return Wrote
-	case o.Update && o.Outcome == history.Refused:
-		return Refused
-	}
-	return ""
-}
+// endOfUpdate has what an update is in the timeline, if its end is known.
+var endOfUpdate = map[history.Outcome]State{history.Acknowledged: Wrote, history.Refused: Refused}
 
 // AddHolds adds a span for each hold to its worker, and one for its loss if it was lost: from the last moment when the
 // holder was sure to when it knew of the loss. It adds workers as AddHistory does.
-func (r *Run) AddHolds(holds []history.Hold) {
-	workers := r.finder()
-	workers.addHolds(holds)
-	workers.sort()
-}
-
-// A finder finds the workers of a run quickly, and adds those that are missing.
-type finder struct {
-	run    *Run
-	known  map[history.Who]*Worker
-	before int // how many workers there were
-}
-
-func (r *Run) finder() finder { return finder{r, map[history.Who]*Worker{}, len(r.Workers)} }
-
-func (f finder) addHolds(holds []history.Hold) {
-	for _, h := range holds {
-		s := Span{
-			State: Holding, Interval: h.Interval, Open: h.Open,
-			Resource: h.Resource, Kind: h.Kind, Units: h.Units, Limit: h.Limit, Token: h.Token,
-		}
-		f.add(h.Who, s)
-		if h.Lost != 0 {
-			s.State, s.Interval = Lost, history.Interval{Begin: h.End, End: max(h.End, h.Lost)}
-			f.add(h.Who, s)
-		}
-	}
-}
-
-// add adds a span to a worker.
-func (f finder) add(who history.Who, s Span) {
-	w := f.known[who]
-	if w == nil {
-		w = f.run.Worker(who)
-		f.known[who] = w
-	}
-	w.Spans = append(w.Spans, s)
-}
-
-// sort puts the workers that were added in order.
-func (f finder) sort() {
-	slices.SortStableFunc(f.run.Workers[f.before:], func(a, b *Worker) int { return compareWorkers(a.Who, b.Who) })
-}
+func (r *Run) AddHolds(holds []history.Hold) { r.AddHistory(&history.History{Holds: holds}) }
 
 // AddToProcess adds a span to each worker of a process that the run has so far, as when the process is paused or
 // killed.

@@ -29,17 +29,22 @@ func (r *Run) WriteJSON(w io.Writer) error {
 	if err == nil {
 		_, err = io.WriteString(w, printable.Escape(string(text))+"\n")
 	}
-	if err != nil {
-		return fmt.Errorf("holdfast: report: %w", err)
+	return failed(err)
+}
+
+// failed adds the name of the package to an error, if there is one.
+func failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("holdfast: report: %w", err)
 }
 
 // ReadJSON reads what WriteJSON has written. The times of the run that it returns are counted from its beginning.
 func ReadJSON(from io.Reader) (*Run, error) {
 	d := document{Run: &Run{}}
 	if err := json.NewDecoder(from).Decode(&d); err != nil {
-		return nil, fmt.Errorf("holdfast: report: %w", err)
+		return nil, failed(err)
 	}
 	switch {
 	case d.Report != version:

@@ -54,37 +54,31 @@ func digest(text string) string {
 // WriteHTML writes the run as one page that needs nothing else and sends no request: the timeline of each worker, with
 // faults and violations, and all tables. Names from outside are text on it, whatever they contain.
 func (r *Run) WriteHTML(w io.Writer) error {
-	if err := pageTemplate.Execute(w, r.page()); err != nil {
-		return fmt.Errorf("holdfast: report: %w", err)
-	}
-	return nil
+	return failed(pageTemplate.Execute(w, r.page()))
 }
 
-// A page is what the template shows.
+// A page is what the template shows: the run, of which some lists have another form here.
 type page struct {
+	*Run
 	Policy     string
 	Style      template.CSS
 	Script     template.JS
-	Title      string
-	Verdict    Verdict
-	Conclusion string
 	Facts      []fact
 	Violations findingTable
 	Calibrated findingTable
 	Checks     []pageCheck
 	Faults     []pageFault
 	Workers    []pageWorker
-	Figures    []Figure
 	Alt        string // the timeline in one sentence
 	Resources  []string
 	Timeline   *timeline
 }
 
 type pageFinding struct {
-	Number                      int
-	Check, Rule, Resource, Text string
-	When, For                   string
-	Holds                       []string
+	violation
+	Number    int
+	When, For string
+	Holds     []string
 }
 
 // A findingTable is a table of findings. Link says whether they are in the timeline too.
@@ -115,11 +109,10 @@ type pageWorker struct{ *Worker }
 
 func (r *Run) page() *page {
 	p := &page{
-		Policy: pagePolicy, Style: template.CSS(pageStyle), Script: template.JS(pageScript),
-		Title: r.Title, Verdict: r.Verdict(), Conclusion: r.Conclusion(), Facts: r.facts(),
+		Run: r, Policy: pagePolicy, Style: template.CSS(pageStyle), Script: template.JS(pageScript), Facts: r.facts(),
 		Violations: r.table("Violations", true, r.violations(false)),
 		Calibrated: r.table("Calibration", false, r.violations(true)),
-		Figures:    r.Figures, Timeline: r.timeline(),
+		Timeline:   r.timeline(),
 		Alt: fmt.Sprintf("Timeline of %s over %s with %s and %s. The tables below say the same.",
 			count(len(r.Workers), "worker"), length(r.End.Sub(r.Begin)), count(len(r.Faults), "fault"),
 			count(r.Violations(), "violation")),
@@ -141,10 +134,7 @@ func (r *Run) page() *page {
 func (r *Run) table(label string, link bool, found []violation) findingTable {
 	t := findingTable{Label: label, Link: link}
 	for i, v := range found {
-		f := pageFinding{
-			Number: i + 1, Check: v.Check, Rule: v.Rule, Resource: v.Resource, Text: v.Text,
-			When: r.at(v.Begin), For: length(v.End.Sub(v.Begin)),
-		}
+		f := pageFinding{violation: v, Number: i + 1, When: r.at(v.Begin), For: length(v.End.Sub(v.Begin))}
 		for _, h := range v.Holds {
 			f.Holds = append(f.Holds, r.describe(h))
 		}

@@ -36,10 +36,8 @@ const (
 func (r *Run) WriteSVG(w io.Writer) error {
 	p := newPicture(r.timeline())
 	p.draw(r)
-	if _, err := w.Write(p.Bytes()); err != nil {
-		return fmt.Errorf("holdfast: report: %w", err)
-	}
-	return nil
+	_, err := w.Write(p.Bytes())
+	return failed(err)
 }
 
 // A picture is an SVG that grows.

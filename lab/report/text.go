@@ -27,10 +27,8 @@ func (r *Run) WriteText(w io.Writer) error {
 	}
 	t.faults()
 	t.figures()
-	if _, err := w.Write(t.Bytes()); err != nil {
-		return fmt.Errorf("holdfast: report: %w", err)
-	}
-	return nil
+	_, err := w.Write(t.Bytes())
+	return failed(err)
 }
 
 // A textWriter collects the text of a run.
@@ -77,15 +75,19 @@ func (t *textWriter) faults() {
 	}
 	t.line(0, "")
 	t.line(0, "%s:", count(len(t.run.Faults), "fault"))
-	kinds, proven := map[string]int{}, map[string]int{}
+	kinds, unproven := map[string]int{}, map[string]int{}
 	for _, f := range t.run.Faults {
 		kinds[f.Name]++
-		if f.Proof != "" {
-			proven[f.Name]++
+		if f.Proof == "" {
+			unproven[f.Name]++
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		t.line(1, "%6d  %s%s", kinds[name], name, unproven(kinds[name]-proven[name]))
+		remark := ""
+		if n := unproven[name]; n > 0 {
+			remark = fmt.Sprintf(" (%d without proof)", n)
+		}
+		t.line(1, "%6d  %s%s", kinds[name], name, remark)
 	}
 }
 
@@ -186,14 +188,6 @@ func length(d time.Duration) string {
 		}
 	}
 	return d.String()
-}
-
-// unproven says how many of some faults are not known to have happened.
-func unproven(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (%d without proof)", n)
 }
 
 // count writes a number with a word.

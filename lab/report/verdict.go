@@ -34,12 +34,4 @@ func (r *Run) Verdict() Verdict {
 }
 
 // Violations returns the number of findings of all checks but those for calibration.
-func (r *Run) Violations() int {
-	n := 0
-	for _, c := range r.Checks {
-		if !c.Calibration {
-			n += len(c.Findings)
-		}
-	}
-	return n
-}
+func (r *Run) Violations() int { return len(r.violations(false)) }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/child"
 	"github.com/holdfast-go/holdfast/lab/contend"
 	"github.com/holdfast-go/holdfast/lab/proxy"
+	"github.com/holdfast-go/holdfast/lab/report"
 )
 
 // A fault is something that can be broken for a time.
@@ -89,7 +90,12 @@ func connectionFaults() []fault {
 }
 
 func strikePause(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
-	return s.pause(ctx, s.slots[with.Worker].current(), with.For)
+	p := s.slots[with.Worker].current()
+	if err := p.Pause(); err != nil {
+		return p.Name, "", err
+	}
+	s.note(p.Name, report.Paused, func() { err = sleep(ctx, with.For) })
+	return p.Name, "it got SIGSTOP, and SIGCONT after it", errors.Join(err, p.Resume())
 }
 
 const (
@@ -117,15 +123,18 @@ func strikePauseWriter(ctx context.Context, s *stage, with Strike) (target, proo
 	if p == nil || err != nil {
 		return "nobody", "", err // no worker was about to write: there is nothing to do
 	}
-	s.note(p.Name, paused, func() {
+	s.note(p.Name, report.Paused, func() {
 		if err = sleep(ctx, with.For); err != nil {
 			return
 		}
 		waiting, cancel := context.WithTimeout(ctx, s.takeover+overtakePatience)
 		defer cancel()
-		if overtaken := s.guard.await(waiting, func() bool { return !s.guard.writes(register, p.Name) }); overtaken {
-			proof = "it got SIGSTOP before its write, and another read the register before SIGCONT"
+		for s.guard.writes(register, p.Name) {
+			if sleep(waiting, time.Millisecond) != nil {
+				return
+			}
 		}
+		proof = "it got SIGSTOP before its write, and another read the register before SIGCONT"
 	})
 	return p.Name, proof, errors.Join(err, p.Resume())
 }
@@ -156,22 +165,13 @@ func (s *stage) stopWriter(ctx context.Context, register string) (*contend.Proce
 	return p, err
 }
 
-// pause stops a process for d.
-func (s *stage) pause(ctx context.Context, p *contend.Process, d time.Duration) (target, proof string, err error) {
-	if err := p.Pause(); err != nil {
-		return p.Name, "", err
-	}
-	s.note(p.Name, paused, func() { err = sleep(ctx, d) })
-	return p.Name, "it got SIGSTOP, and SIGCONT after it", errors.Join(err, p.Resume())
-}
-
 func strikeKill(ctx context.Context, s *stage, with Strike) (target, proof string, err error) {
 	slot := s.slots[with.Worker]
 	p := slot.current()
 	if err := p.Kill(); err != nil {
 		return p.Name, "", err
 	}
-	s.note(p.Name, killed, func() { err = slot.start(ctx, s) })
+	s.note(p.Name, report.Killed, func() { err = slot.start(ctx, s) })
 	return p.Name, fmt.Sprintf("it ended with %v", p.Cmd.ProcessState), err
 }
 

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -175,16 +174,6 @@ func (g *guard) writes(name, process string) bool {
 	return reg.entered != 0 && reg.writer == process
 }
 
-// await waits until a condition holds. It returns false if ctx is done before.
-func (g *guard) await(ctx context.Context, isSo func() bool) bool {
-	for !isSo() {
-		if sleep(ctx, time.Millisecond) != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // Close ends all connections and the guard.
 func (g *guard) Close() error {
 	err := g.listener.Close()
@@ -210,7 +199,7 @@ func dialGuard(process, socket string) (*guardClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("holdfast: verify: %w", err)
 	}
-	return &guardClient{process, conn, json.NewEncoder(conn), json.NewDecoder(bufio.NewReader(conn))}, nil
+	return &guardClient{process, conn, json.NewEncoder(conn), json.NewDecoder(conn)}, nil
 }
 
 func (c *guardClient) do(r guardRequest) (reply guardReply, err error) {
@@ -224,10 +213,8 @@ func (c *guardClient) do(r guardRequest) (reply guardReply, err error) {
 
 // sleep waits for d, or until ctx is done, which is its error.
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -33,13 +33,9 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 		run.AddToProcess(done.process, done.Span)
 	}
 	j := &judgement{run: run, stage: s}
-	j.check(
-		"mutual exclusion",
+	j.check("mutual exclusion",
 		"Holds that exclude each other are never believed at once, and the units held of a semaphore never exceed "+
-			"its limit.",
-		len(h.Holds),
-		check.Overlap(h.Holds),
-	)
+			"its limit.", len(h.Holds), check.Overlap(h.Holds))
 	j.check("fencing tokens",
 		"Every exclusive hold has a greater token than all holds before it, and no two claims have the same ticket.",
 		len(h.Holds), check.Tokens(h.Holds))
@@ -59,19 +55,20 @@ func (s *stage) judge(run *report.Run, h *history.History, total contend.Report,
 			"it within %v.", s.bound()),
 			len(h.Waits), check.Progress(h.Waits, s.troubles(), s.bound()))
 	}
-	fenced, unfenced := registers(h.Operations)
+	registers := map[string][]history.Operation{}
+	for _, o := range h.Operations {
+		registers[o.Register] = append(registers[o.Register], o)
+	}
+	fenced, unfenced := registers[fencedRegister], registers[unfencedRegister]
 	run.AddCheck("register behind a fence",
 		"The updates of a register behind a fence are linearizable, and none that was acknowledged is lost.",
 		len(fenced), check.Register(fenced))
 	run.AddCheck("nothing left behind",
 		fmt.Sprintf("%v after the last process has ended, nobody stands in a line.", s.takeover+slack),
 		len(lines), check.Leftover(lines))
-	j.check(
-		"errors",
+	j.check("errors",
 		"A call ends with a lock, a refusal or an error that may pass, and such errors pass when everything is mended.",
-		len(h.Waits),
-		append(wrong(total), s.stranded(h.Waits)...),
-	)
+		len(h.Waits), append(wrong(total), s.stranded(h.Waits)...))
 	if len(s.struck) == 0 {
 		run.AddCheck("faults", "While the workers take locks, faults are done to them.", 0, nil)
 	}
@@ -123,15 +120,9 @@ func (j *judgement) tellExpected() {
 	if len(names) == 0 {
 		return
 	}
-	j.run.AddCheck(
-		"beyond the guarantees",
-		fmt.Sprintf(
-			"What happened under faults that the store promises nothing about: %q.",
-			names,
-		),
-		len(names),
-		j.expected,
-	)
+	j.run.AddCheck("beyond the guarantees",
+		fmt.Sprintf("What happened under faults that the store promises nothing about: %q.", names),
+		len(names), j.expected)
 	j.run.Checks[len(j.run.Checks)-1].Calibration = true
 }
 
@@ -158,18 +149,6 @@ func (s *stage) troubles() []history.Interval {
 		all = append(all, f.Interval)
 	}
 	return all
-}
-
-// registers returns the operations of the two registers.
-func registers(all []history.Operation) (fenced, unfenced []history.Operation) {
-	for _, o := range all {
-		if o.Register == fencedRegister {
-			fenced = append(fenced, o)
-		} else {
-			unfenced = append(unfenced, o)
-		}
-	}
-	return fenced, unfenced
 }
 
 // count returns how many of these fit.

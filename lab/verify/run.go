@@ -91,9 +91,8 @@ func (s *stage) introduce(chosen []fault, strikes []Strike) {
 	}
 	s.plan.Tell(Event{Text: fmt.Sprintf("%s: %d workers for %v, ttl %v, seed %d",
 		s.can.Store, s.plan.Workers, s.plan.Time, s.ttl, s.plan.Seed)})
-	s.plan.Tell(
-		Event{Text: fmt.Sprintf("faults planned: %d, of these kinds: %s", len(strikes), strings.Join(names, ", "))},
-	)
+	s.plan.Tell(Event{Text: fmt.Sprintf("faults planned: %d, of these kinds: %s",
+		len(strikes), strings.Join(names, ", "))})
 	for _, f := range chosen {
 		if f.beyond != "" {
 			s.plan.Tell(Event{Text: fmt.Sprintf("beyond the store's guarantees: %s (%s)", f.name, f.beyond)})
@@ -118,8 +117,7 @@ func (s *stage) strikeAll(ctx context.Context, strikes []Strike, chosen []fault)
 		if history.Now().Sub(s.began) > s.plan.Time {
 			return nil
 		}
-		i := slices.IndexFunc(chosen, func(f fault) bool { return f.name == strike.Fault })
-		f := chosen[i]
+		f := chosen[slices.IndexFunc(chosen, func(f fault) bool { return f.name == strike.Fault })]
 		s.tell("%s: %s", f.name, f.about)
 		begin := history.Now()
 		target, proof, err := f.strike(ctx, s, strike)

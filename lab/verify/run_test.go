@@ -60,11 +60,8 @@ func TestCalibration(t *testing.T) {
 		}
 		n := figure(t, r, "updates lost without a fence")
 		if (n > 0) != (findings(r, "register without a fence") > 0) {
-			t.Errorf(
-				"%v updates are lost without a fence, and %d are found",
-				n,
-				findings(r, "register without a fence"),
-			)
+			t.Errorf("%v updates are lost without a fence, and %d are found", n,
+				findings(r, "register without a fence"))
 		}
 		lost += n
 		if refused += figure(t, r, "updates refused by the fence"); lost > 0 && refused > 0 {

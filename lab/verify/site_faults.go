@@ -103,8 +103,6 @@ func awaitHealth(check func(context.Context) error) error {
 	}
 }
 
-func loseData(n node) error { return n.LoseData() }
-
 // stopped returns a fault that stops servers with SIGSTOP for a while.
 func stopped(name, about string, choose func(which int) ([]node, error), healthy func() error) fault {
 	strike := func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {

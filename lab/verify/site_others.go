@@ -13,62 +13,50 @@ import (
 	"github.com/holdfast-go/holdfast/internal/servers"
 )
 
-// A cluster is a set of servers with a quorum.
-type cluster[T node] struct {
-	nodes   []T
-	leader  func() (T, error)
-	healthy func() error
+// A member is a server of several with a quorum.
+type member interface {
+	node
+	AwaitHealthy() error
 }
 
-// faults returns the faults of its members.
-func (c cluster[T]) faults() []fault {
+// quorumFaults returns the faults of servers with a quorum and a leader.
+func quorumFaults[T member](nodes []T, leader func() (T, error)) []fault {
+	healthy := func() (err error) {
+		for _, n := range nodes {
+			err = errors.Join(err, n.AwaitHealthy())
+		}
+		return err
+	}
 	return []fault{
 		restart{
-			name:    "leader-kill",
-			about:   "the leader is killed with -9 and started again",
-			choose:  the(c.leader),
-			healthy: c.healthy,
+			name: "leader-kill", about: "the leader is killed with -9 and started again", choose: the(leader),
+			healthy: healthy,
 		}.fault(),
 		restart{
-			name:    "all-kill",
-			about:   "all servers are killed with -9 and started again",
-			choose:  some(len(c.nodes), c.nodes),
-			healthy: c.healthy,
+			name: "all-kill", about: "all servers are killed with -9 and started again",
+			choose: some(len(nodes), nodes), healthy: healthy,
 		}.fault(),
-		stopped("leader-stop", "the leader stands still", the(c.leader), c.healthy),
-		stopped("minority-stop", "a minority stands still", some(len(c.nodes)/2, c.nodes), c.healthy),
-		stopped("majority-stop", "a majority stands still", some(len(c.nodes)/2+1, c.nodes), c.healthy),
-	}
-}
-
-// allHealthy waits until all nodes serve.
-func allHealthy[T interface{ AwaitHealthy() error }](nodes []T) func() error {
-	return func() error {
-		var failed error
-		for _, n := range nodes {
-			failed = errors.Join(failed, n.AwaitHealthy())
-		}
-		return failed
+		stopped("leader-stop", "the leader stands still", the(leader), healthy),
+		stopped("minority-stop", "a minority stands still", some(len(nodes)/2, nodes), healthy),
+		stopped("majority-stop", "a majority stands still", some(len(nodes)/2+1, nodes), healthy),
 	}
 }
 
 func etcdSite(t testing.TB, _ time.Duration) site {
 	c := servers.EtcdCluster(t, 3)
-	members := cluster[*servers.EtcdServer]{c.Nodes, c.Leader, allHealthy(c.Nodes)}
-	return site{url: "etcd://" + strings.Join(c.Endpoints(), ","), faults: members.faults()}
+	return site{url: "etcd://" + strings.Join(c.Endpoints(), ","), faults: quorumFaults(c.Nodes, c.Leader)}
 }
 
 func consulSite(t testing.TB, _ time.Duration) site {
 	c := servers.ConsulCluster(t, 3)
-	members := cluster[*servers.ConsulServer]{c.Nodes, c.Leader, allHealthy(c.Nodes)}
-	return site{url: "consul://" + strings.Join(c.Endpoints(), ","), faults: members.faults()}
+	return site{url: "consul://" + strings.Join(c.Endpoints(), ","), faults: quorumFaults(c.Nodes, c.Leader)}
 }
 
 func zookeeperSite(t testing.TB, _ time.Duration) site {
 	const tick = 200 * time.Millisecond
 	c := servers.ZooKeeperEnsemble(t, 3, servers.Tick(tick))
-	members := cluster[*servers.ZooKeeperServer]{c.Nodes, c.Leader, allHealthy(c.Nodes)}
-	return site{url: fmt.Sprintf("zk://%s?tick=%v", strings.Join(c.Endpoints(), ","), tick), faults: members.faults()}
+	url := fmt.Sprintf("zk://%s?tick=%v", strings.Join(c.Endpoints(), ","), tick)
+	return site{url: url, faults: quorumFaults(c.Nodes, c.Leader)}
 }
 
 func postgresSite(t testing.TB, _ time.Duration) site {
@@ -100,10 +88,8 @@ func mariadbSite(t testing.TB, _ time.Duration) site {
 
 // endConnections ends all connections of MariaDB but this one.
 func endConnections(ctx context.Context, db *sql.DB) (proof string, err error) {
-	rows, err := db.QueryContext(
-		ctx,
-		`SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND user <> 'system user'`,
-	)
+	rows, err := db.QueryContext(ctx,
+		`SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND user <> 'system user'`)
 	if err != nil {
 		return "", err
 	}

@@ -33,7 +33,7 @@ func redisSite(t testing.TB, _ time.Duration) site {
 		restart{
 			name: "server-loses-data", about: "the server is killed with -9 and comes back without its data",
 			beyond: "without startup-delay, holders of before believe for up to a ttl", choose: one(r),
-			between: loseData,
+			between: node.LoseData,
 		}.fault())
 	return site{url: "redis://" + r.Addr(), faults: append(faults, clockSteps(clock, r.Addr())...)}
 }
@@ -43,7 +43,7 @@ func redisGuardSite(t testing.TB, ttl time.Duration) site {
 	faults := append(redisFaults(r),
 		restart{
 			name: "server-loses-data", about: "the server is killed with -9 and comes back without its data",
-			choose: one(r), between: loseData,
+			choose: one(r), between: node.LoseData,
 		}.fault(),
 		restart{
 			name: "server-loses-tail", about: "the server is killed with -9, and the end of its append-only file is " +
@@ -152,41 +152,36 @@ func sentinelSite(t testing.TB, _ time.Duration) site {
 			stopped("master-stop", "the master stands still", master, s.AwaitHealthy),
 			{
 				name: "split", about: "a replica is promoted, and the old master lives on and is not told",
-				lasts: anyTime,
-				strike: func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
-					return splitSentinel(ctx, s, with.For)
-				},
+				lasts: anyTime, strike: split(s),
 			},
 		},
 	}
 }
 
-// splitSentinel has the sentinels promote a replica while the master stands still, and keeps them from telling it when
-// it goes on.
-func splitSentinel(
-	ctx context.Context,
-	s *servers.RedisSentinelServers,
-	d time.Duration,
-) (target, proof string, err error) {
-	old, err := s.Master()
-	if err != nil {
-		return "", "", err
+// split has the sentinels promote a replica while the master stands still, and keeps them from telling it when it goes
+// on.
+func split(s *servers.RedisSentinelServers) strikeFunc {
+	return func(ctx context.Context, _ *stage, with Strike) (target, proof string, err error) {
+		old, err := s.Master()
+		if err != nil {
+			return "", "", err
+		}
+		if err := old.Pause(); err != nil {
+			return "", "", err
+		}
+		heir, err := s.AwaitFailover(old)
+		for _, sentinel := range s.Sentinels {
+			err = errors.Join(err, sentinel.Pause())
+		}
+		err = errors.Join(err, old.Continue(), sleep(ctx, with.For))
+		for _, sentinel := range s.Sentinels {
+			err = errors.Join(err, sentinel.Continue())
+		}
+		if err := errors.Join(err, s.AwaitHealthy()); err != nil {
+			return "", "", err
+		}
+		return old.Addr(), "beside it there was " + heir.Addr(), nil
 	}
-	if err := old.Pause(); err != nil {
-		return "", "", err
-	}
-	heir, err := s.AwaitFailover(old)
-	for _, sentinel := range s.Sentinels {
-		err = errors.Join(err, sentinel.Pause())
-	}
-	err = errors.Join(err, old.Continue(), sleep(ctx, d))
-	for _, sentinel := range s.Sentinels {
-		err = errors.Join(err, sentinel.Continue())
-	}
-	if err := errors.Join(err, s.AwaitHealthy()); err != nil {
-		return "", "", err
-	}
-	return old.Addr(), "beside it there was " + heir.Addr(), nil
 }
 
 func clusterSite(t testing.TB, _ time.Duration) site {
@@ -229,7 +224,7 @@ func redlockSite(t testing.TB, ttl time.Duration) site {
 		restart{
 			name: "node-loses-data", about: "a node is killed with -9 and comes back without its data, and so " +
 				"without a vote",
-			choose: some(1, nodes), between: loseData, healthy: vote,
+			choose: some(1, nodes), between: node.LoseData, healthy: vote,
 		}.fault(),
 		restart{
 			name: "minority-kill", about: "a minority is killed with -9 and started again",

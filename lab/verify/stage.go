@@ -54,12 +54,6 @@ type span struct {
 	report.Span
 }
 
-// What is done to a process.
-const (
-	paused = report.Paused
-	killed = report.Killed
-)
-
 // A struck is a fault that was done.
 type struck struct {
 	fault
@@ -197,10 +191,8 @@ func (s *stage) processOf(name string) *contend.Process {
 func (s *stage) note(process string, state report.State, during func()) {
 	begin := history.Now()
 	during()
-	s.spans = append(
-		s.spans,
-		span{process, report.Span{State: state, Interval: history.Interval{Begin: begin, End: history.Now()}}},
-	)
+	took := history.Interval{Begin: begin, End: history.Now()}
+	s.spans = append(s.spans, span{process, report.Span{State: state, Interval: took}})
 }
 
 // settle waits until every goroutine of every worker has got a lock that it asked for from now on, or the bound has

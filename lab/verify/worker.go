@@ -85,18 +85,14 @@ func (w *worker) work(ctx context.Context) (err error) {
 	}
 	w.through = contend.NewRounds(w.Goroutines)
 	err = w.say(contend.Message{})
-	failed := make(chan error, w.Goroutines)
+	failed := make([]error, w.Goroutines)
 	var running sync.WaitGroup
 	for i := range w.Goroutines {
-		running.Go(func() { failed <- w.run(ctx, i) })
+		running.Go(func() { failed[i] = w.run(ctx, i) })
 	}
 	running.Wait()
-	close(failed)
-	for e := range failed {
-		err = errors.Join(err, e)
-	}
 	last := contend.Message{Report: w.tally.Report(w.Process)}
-	return errors.Join(err, w.locks.Close(), w.recorder.Close(), w.say(last))
+	return errors.Join(err, errors.Join(failed...), w.locks.Close(), w.recorder.Close(), w.say(last))
 }
 
 // open opens the store. Its Joins are recorded.
