@@ -207,12 +207,13 @@ func CheckClosed(t testing.TB, s store.Store, held store.Claim) {
 	}
 }
 
-// Nobody returns an address where no server listens.
+// Nobody returns an address where no server listens, until the test ends: its port is that of a client.
 func Nobody(t testing.TB) string {
 	t.Helper()
-	l := listen(t)
-	l.Close()
-	return l.Addr().String()
+	client, err := net.Dial("tcp", Silent(t))
+	Must(t, err)
+	t.Cleanup(func() { client.Close() })
+	return client.LocalAddr().String()
 }
 
 // Silent returns an address where connections are accepted and nothing responds.
