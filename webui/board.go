@@ -163,7 +163,7 @@ func (b *board) compare(old, next *queue, now time.Time, why string) {
 	}
 	for i := range next.Entries {
 		e := &next.Entries[i]
-		ev := event{At: now, Token: e.Token, Owner: e.Owner, Why: why}
+		ev := event{At: now.UnixMilli(), Token: e.Token, Owner: e.Owner, Why: why}
 		var was *holdfast.Entry
 		if j := old.find(e.Token.Ticket()); j >= 0 {
 			was = &old.Entries[j]
@@ -193,7 +193,7 @@ func (b *board) compare(old, next *queue, now time.Time, why string) {
 
 // ended returns the event of a claim that is gone.
 func (b *board) ended(name string, e *holdfast.Entry, c *claim, now time.Time, why string) event {
-	ev := event{At: now, Token: e.Token, Owner: e.Owner, Kind: ended}
+	ev := event{At: now.UnixMilli(), Token: e.Token, Owner: e.Owner, Kind: ended}
 	key := claimKey{name, e.Token.Ticket()}
 	by, broken := b.broken[key]
 	delete(b.broken, key)

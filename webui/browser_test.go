@@ -477,10 +477,8 @@ func testCommands(t *testing.T, b *chromium) {
 		testkit.Must(t, p.eval(fmt.Sprintf(`import("./command.js").then((m) => m.showCommand(%s))`, literal), &show))
 		testkit.Must(
 			t,
-			p.eval(
-				fmt.Sprintf(`import("./command.js").then((m) => m.breakCommand(%s, "446744073709"))`, literal),
-				&end,
-			),
+			p.eval(fmt.Sprintf(`import("./command.js").then((m) => m.breakCommand(%s, "446744073709"))`, literal),
+				&end),
 		)
 		for command, want := range map[string][]string{
 			show: {"show", name, "--store", "redis://h:6379?prefix=it%27s"},

@@ -52,9 +52,7 @@ func (b *board) searchDeadlocks() (again, changed bool) {
 		}
 	}
 	b.pending = found
-	slices.SortFunc(confirmed, func(x, y deadlock) int {
-		return slices.Compare(x.knot.Victim[:], y.knot.Victim[:])
-	})
+	slices.SortFunc(confirmed, func(x, y deadlock) int { return slices.Compare(x.knot.Victim[:], y.knot.Victim[:]) })
 	changed = !slices.EqualFunc(confirmed, b.knots, func(x, y deadlock) bool {
 		return x.knot.Equal(y.knot) && maps.Equal(x.names, y.names)
 	})

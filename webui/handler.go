@@ -45,10 +45,8 @@ func New(client *holdfast.Client, options ...Option) (*Handler, error) {
 	if client == nil {
 		return nil, errors.New("webui: New was given no client")
 	}
-	h := &Handler{
-		client:   client,
-		settings: settings{base: "/", hosts: map[string]bool{}, maxViewers: defaultMaxViewers},
-	}
+	defaults := settings{base: "/", hosts: map[string]bool{}, maxViewers: defaultMaxViewers}
+	h := &Handler{client: client, settings: defaults}
 	for _, option := range options {
 		if err := option(&h.settings); err != nil {
 			return nil, err
@@ -142,7 +140,7 @@ func (h *Handler) serveCall(w http.ResponseWriter, r *http.Request, name string)
 
 // serveInfo returns what does not change.
 func (h *Handler) serveInfo(w http.ResponseWriter, _ *http.Request) {
-	respond(w, map[string]any{
+	respond(w, http.StatusOK, map[string]any{
 		"store": h.client.Abilities().Store, "url": h.storeURL, "prefix": h.prefix, "break": h.breaks,
 		"health": h.health != nil,
 	})
@@ -189,7 +187,7 @@ func (h *Handler) serveQueue(w http.ResponseWriter, r *http.Request) {
 	h.hub.mu.Lock()
 	d := h.hub.board.detail(name, time.Now())
 	h.hub.mu.Unlock()
-	respond(w, d)
+	respond(w, http.StatusOK, d)
 }
 
 // serveRefresh returns rows with the time left as it is now.
@@ -213,7 +211,7 @@ func (h *Handler) serveRefresh(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	h.hub.mu.Unlock()
-	respond(w, map[string]any{"now": time.Now().UnixMilli(), "rows": rows})
+	respond(w, http.StatusOK, map[string]any{"now": time.Now().UnixMilli(), "rows": rows})
 }
 
 // serveBreak breaks the claim that has exactly the token that the operator has confirmed, and logs it.
@@ -237,7 +235,7 @@ func (h *Handler) serveBreak(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		log.Warn("holdfast: broken on the page", "name", in.Name, "token", in.Token, "holder", owner, "by",
 			r.RemoteAddr)
-		respond(w, map[string]any{"broken": true})
+		respond(w, http.StatusOK, map[string]any{"broken": true})
 	case errors.Is(err, holdfast.ErrNotHeld):
 		log.Warn("holdfast: not broken on the page: the claim was gone", "name", in.Name, "token", in.Token, "by",
 			r.RemoteAddr)
@@ -281,7 +279,7 @@ func (h *Handler) serveHealth(w http.ResponseWriter, _ *http.Request) {
 		defer cancel()
 		h.checks, h.healthAt = h.health(ctx), time.Now()
 	}
-	respond(w, map[string]any{"at": h.healthAt.UnixMilli(), "checks": append([]Check{}, h.checks...)})
+	respond(w, http.StatusOK, map[string]any{"at": h.healthAt.UnixMilli(), "checks": append([]Check{}, h.checks...)})
 }
 
 // read decodes the JSON of a request. If it cannot, it responds.
@@ -293,15 +291,14 @@ func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	return true
 }
 
-// respond writes v as a JSON response.
-func respond(w http.ResponseWriter, v any) {
+// respond writes v as a JSON response with this status code.
+func respond(w http.ResponseWriter, code int, v any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(v) // the viewer has left
 }
 
 // fail writes an error as a JSON response with this status code.
 func fail(w http.ResponseWriter, code int, why string) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": why}) // the viewer has left
+	respond(w, code, map[string]string{"error": why})
 }

@@ -2,7 +2,6 @@ package webui
 
 import (
 	"container/list"
-	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
@@ -22,13 +21,14 @@ const (
 	ended      = "ended"
 )
 
-// An event is something that happened to a claim, as far as it can be known from the watch.
+// An event is something that happened to a claim, as far as it can be known from the watch, and as the page receives
+// it.
 type event struct {
-	At    time.Time
-	Kind  string
-	Token holdfast.Token
-	Owner store.Owner
-	Why   string
+	At    int64          `json:"at"` // milliseconds since 1970
+	Kind  string         `json:"kind"`
+	Token holdfast.Token `json:"token"`
+	Owner store.Owner    `json:"owner"`
+	Why   string         `json:"why,omitempty"`
 }
 
 // How many events are kept: of one name, and of all.

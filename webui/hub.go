@@ -267,7 +267,9 @@ func (h *hub) refreshOne(ctx context.Context, name string) {
 	}
 	r := h.fresh[name]
 	if r == nil || time.Since(r.at) > freshFor {
-		h.pruneFresh()
+		if len(h.fresh) >= maxFresh {
+			maps.DeleteFunc(h.fresh, func(_ string, r *freshRead) bool { return time.Since(r.at) > freshFor })
+		}
 		r = &freshRead{time.Now(), make(chan struct{})}
 		h.fresh[name] = r
 		b := h.board
@@ -282,13 +284,6 @@ func (h *hub) refreshOne(ctx context.Context, name string) {
 
 // maxFresh is how many reads are kept before those that are too old to serve are removed.
 const maxFresh = 1000
-
-// pruneFresh removes old reads if there are many. The mutex is locked.
-func (h *hub) pruneFresh() {
-	if len(h.fresh) >= maxFresh {
-		maps.DeleteFunc(h.fresh, func(_ string, r *freshRead) bool { return time.Since(r.at) > freshFor })
-	}
-}
 
 // inspect reads one queue for the board. It does not depend on the viewer that requested it first.
 func (h *hub) inspect(b *board, name string, r *freshRead) {

@@ -1,7 +1,9 @@
 package webui
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -14,25 +16,15 @@ func withoutSecrets(at store.Location) string {
 	if err != nil {
 		return ""
 	}
-	if masked.User != nil && at.LoneUser() == "" && at.User.Username() != "" {
-		masked.User = nil
-		plain := dropMasked(masked)
-		head, tail, _ := strings.Cut(plain, "//")
-		return head + "//" + url.User(at.User.Username()).String() + "@" + tail
-	}
+	hasUser := masked.User != nil && at.LoneUser() == "" && at.User.Username() != ""
 	masked.User = nil
-	return dropMasked(masked)
-}
-
-// dropMasked writes the location without the parameters whose names or values are masked.
-func dropMasked(at store.Location) string {
 	const mask = "xxxxx"
-	for name, values := range at.Query {
-		for _, v := range values {
-			if v == mask || name == mask {
-				at.Query.Del(name)
-			}
-		}
+	maps.DeleteFunc(masked.Query, func(name string, values []string) bool {
+		return name == mask || slices.Contains(values, mask)
+	})
+	if !hasUser {
+		return masked.String()
 	}
-	return at.String()
+	head, tail, _ := strings.Cut(masked.String(), "//")
+	return head + "//" + url.User(at.User.Username()).String() + "@" + tail
 }

@@ -43,13 +43,6 @@ type (
 		Name string `json:"name"`
 		Held bool   `json:"held"`
 	}
-	eventJSON struct {
-		At    int64          `json:"at"`
-		Kind  string         `json:"kind"`
-		Token holdfast.Token `json:"token"`
-		Owner store.Owner    `json:"owner"`
-		Why   string         `json:"why,omitempty"`
-	}
 	stepJSON struct {
 		Owner store.Owner `json:"owner"`
 		Name  string      `json:"name"`  // that it waits for
@@ -67,7 +60,7 @@ type (
 		Tree      []*blockJSON `json:"tree"`
 		Notes     []string     `json:"notes"`
 		Deadlocks [][]stepJSON `json:"deadlocks"`
-		Events    []eventJSON  `json:"events"` // the newest first
+		Events    []event      `json:"events"` // the newest first
 		Watched   int64        `json:"watched,omitempty"`
 	}
 )
@@ -120,8 +113,7 @@ func newRow(q *queue) rowJSON {
 func (b *board) detail(name string, now time.Time) detailJSON {
 	d := detailJSON{
 		Now: now.UnixMilli(), Name: name, Version: b.version, Watched: millis(b.since), Entries: []entryJSON{},
-		Notes:     []string{},
-		Deadlocks: [][]stepJSON{}, Events: []eventJSON{}, Tree: []*blockJSON{},
+		Notes: []string{}, Deadlocks: [][]stepJSON{}, Events: []event{}, Tree: []*blockJSON{},
 	}
 	if q := b.queues[name]; q != nil {
 		d.Version, d.Holders, d.Waiters = q.version, len(q.Holders()), len(q.Waiters())
@@ -140,11 +132,8 @@ func (b *board) detail(name string, now time.Time) detailJSON {
 			d.Deadlocks = append(d.Deadlocks, k.steps())
 		}
 	}
-	events := b.history.of(name)
-	for i := len(events) - 1; i >= 0; i-- {
-		e := &events[i]
-		d.Events = append(d.Events, eventJSON{e.At.UnixMilli(), e.Kind, e.Token, e.Owner, e.Why})
-	}
+	d.Events = append(d.Events, b.history.of(name)...)
+	slices.Reverse(d.Events)
 	return d
 }
 
@@ -173,33 +162,21 @@ func notes(q *queue, now time.Time) []string {
 	holders, first := q.Holders(), &q.Entries[0]
 	switch {
 	case len(holders) == 0:
-		notes = append(
-			notes,
-			"No claim holds it although claims wait: a grant is under way, or the store holds grants back, "+
-				"as it does after a restart (startup delay, quarantine).",
-		)
+		notes = append(notes, "No claim holds it although claims wait: a grant is under way, or the store holds "+
+			"grants back, as it does after a restart (startup delay, quarantine).")
 	case first.Kind == store.Semaphore:
-		notes = append(
-			notes,
-			fmt.Sprintf("In use as a semaphore of %d. Until it is free, requests for a lock of this name, or for "+
-				"a semaphore of another size, are refused.", first.Limit),
-		)
+		notes = append(notes, fmt.Sprintf("In use as a semaphore of %d. Until it is free, requests for a lock of this "+
+			"name, or for a semaphore of another size, are refused.", first.Limit))
 	default:
 		notes = append(notes, "In use as a lock. Until it is free, requests for a semaphore of this name are refused.")
 	}
-	for i := range holders {
-		if holders[i].Since.IsZero() {
-			notes = append(notes, "The store cannot tell since when it is held. The holder may use another library.")
-			break
-		}
+	if slices.ContainsFunc(holders, func(h holdfast.Entry) bool { return h.Since.IsZero() }) {
+		notes = append(notes, "The store cannot tell since when it is held. The holder may use another library.")
 	}
 	for i := range holders {
 		if left := q.claims[i].until.Sub(now); left < 0 && q.claims[i].left < q.claims[i].full/3 {
-			notes = append(
-				notes,
-				fmt.Sprintf("The claim with token %s was not renewed in time. It ends with its grace, if it has one.",
-					holders[i].Token),
-			)
+			notes = append(notes, fmt.Sprintf("The claim with token %s was not renewed in time. It ends with its "+
+				"grace, if it has one.", holders[i].Token))
 		}
 	}
 	return notes

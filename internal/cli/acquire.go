@@ -59,8 +59,7 @@ It exits with 75 if the lock is taken.`,
 			return r.detach(cmd.Context(), asJSON)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	durationVar(cmd, &spell, "for", "how long the lock stays taken without renew (needed)")
 	durationVar(cmd, &f.wait, "wait", "how long to wait for the lock (default: until it is acquired)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait: exit at once if the lock is taken")
@@ -156,20 +155,16 @@ func (r *run) lockOne(ctx context.Context) (grip, error) {
 		return nil, usageError("%s: %w: --for %v: the store allows %v to %v", a.Store, holdfast.ErrBadTTL, r.spell,
 			a.MinTTL, a.MaxTTL)
 	}
-	return gripOfOne(r.leaseOf(ctx, r.session.Client, r.names[0], r.options()))
+	return gripOfOne(r.lease(ctx))
 }
 
 // detach acquires the one lock, detaches it, and prints it.
 func (r *run) detach(ctx context.Context, asJSON bool) error {
-	signals := make(chan os.Signal, 1)
-	notifyUnlessIgnored(signals, []os.Signal{os.Interrupt, syscall.SIGTERM})
-	defer signal.Stop(signals)
-	waiting, stop := listen(ctx, signals)
+	waiting, stop, end := listenTo(ctx, interrupts)
+	defer end()
 	err := r.acquire(waiting)
 	sig := stop()
-	if r.session != nil {
-		defer r.close(r.grip == nil && sig == nil && r.within() > 0)
-	}
+	defer r.close(sig)
 	switch {
 	case sig != nil: // closing the store releases what was acquired
 		return r.app.endedBy(sig)

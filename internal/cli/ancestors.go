@@ -103,12 +103,8 @@ func (r *run) refuseNested(ctx context.Context) error {
 			}
 			has[h.name] += e.Units
 			if r.slots == 0 || e.Kind == store.Lock || has[h.name]+r.units > r.slots {
-				return usageError(
-					"%q is held by a holdfast run that this command runs under: it would wait for itself; "+
-						"use another name, or unset %s if this command outlives that run",
-					h.name,
-					heldEnv,
-				)
+				return usageError("%q is held by a holdfast run that this command runs under: it would wait for "+
+					"itself; use another name, or unset %s if this command outlives that run", h.name, heldEnv)
 			}
 		}
 	}

@@ -35,8 +35,7 @@ ignored. It exits with 0 if each round showed what it should, and with 1 if not.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demonstrate(cmd.Context(), plan) },
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	flags.IntVar(&plan.Items, "items", 100, "how many items there are; more take longer")
 	flags.IntVar(&plan.Workers, "workers", 4, "how many processes sell them")
 	flags.BoolVar(&plan.Plain, "plain", false, "print plain lines, also on a terminal")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -76,9 +75,9 @@ func (a *app) doctor(ctx context.Context, asJSON, strict bool) error {
 	}
 	switch worst := report.Worst(); {
 	case worst == store.Fail:
-		return &exitError{exitStore, errors.New("the store is not fit for locks: a check failed")}
+		return exitWith(exitStore, "the store is not fit for locks: a check failed")
 	case worst == store.Warn && strict:
-		return &exitError{exitNotHeld, errors.New("a check warns")}
+		return exitWith(exitNotHeld, "a check warns")
 	}
 	return nil
 }

@@ -48,14 +48,13 @@ leadership was broken. Then elect campaigns again, also while the store cannot b
 		},
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e := &elect{app: a, flags: f, name: args[0], command: args[1:], once: once}
+			e := &elect{run{app: a, runFlags: f, names: args[:1], command: args[1:], election: true}, once}
 			return e.do(cmd.Context())
 		},
 		ValidArgsFunction: a.completeRun,
 	}
 	cmd.SetFlagErrorFunc(flagErrorBeforeDash)
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	flags.BoolVar(&once, "once", false, "exit with 79 when the leadership is lost, instead of campaigning again")
 	durationVar(cmd, &f.wait, "wait",
 		"how long to campaign, each time (default: until it leads); then it exits with 75")
@@ -67,18 +66,15 @@ leadership was broken. Then elect campaigns again, also while the store cannot b
 
 // An elect is one call of elect. It runs the command once for each time that it leads.
 type elect struct {
-	app     *app
-	flags   *runFlags
-	name    string
-	command []string
-	once    bool
+	campaign run // as each one begins
+	once     bool
 }
 
 // do campaigns and runs the command, until the command exits by itself or an error is final.
 func (e *elect) do(ctx context.Context) error {
 	opened := false
 	for fails := 0; ; fails++ {
-		r := &run{app: e.app, runFlags: e.flags, names: []string{e.name}, command: e.command, election: true}
+		r := e.campaign
 		began := time.Now()
 		err := r.do(ctx)
 		opened = opened || r.session != nil
@@ -86,9 +82,9 @@ func (e *elect) do(ctx context.Context) error {
 		case e.once, !opened, ctx.Err() != nil, !r.lost && !recovers(err):
 			return err
 		case r.lost:
-			e.app.logf("campaigning again for %s", store.Shown(e.name))
+			r.app.logf("campaigning again for %s", store.Shown(r.names[0]))
 		default:
-			e.app.logf("%v; campaigning again", err)
+			r.app.logf("%v; campaigning again", err)
 		}
 		if time.Since(began) > lastCampaignPause {
 			fails = 0

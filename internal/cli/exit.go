@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,12 +84,9 @@ func exitCode(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
-	for _, wrong := range wrongUse {
-		if errors.Is(err, wrong) {
-			return exitUsage
-		}
-	}
 	switch _, ofLibrary := errors.AsType[*holdfast.Error](err); {
+	case slices.ContainsFunc(wrongUse, func(wrong error) bool { return errors.Is(err, wrong) }):
+		return exitUsage
 	case errors.Is(err, holdfast.ErrLocked), errors.Is(err, holdfast.ErrDeadlock):
 		return exitBusy
 	case errors.Is(err, holdfast.ErrNotHeld):

@@ -1,15 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/http"
-	"os"
 	"os/signal"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,15 +58,12 @@ docs/monitoring has a dashboard for Grafana and alert rules for Prometheus.`,
   holdfast exporter --listen 0.0.0.0:9646 --prefix shop/
   holdfast exporter --listen none --otlp http://collector:4318
   curl -s http://127.0.0.1:9646/metrics`,
-		Args:    cobra.NoArgs,
-		PreRunE: func(*cobra.Command, []string) error { return f.check() },
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.export(cmd.Context(), f)
-		},
+		Args:              cobra.NoArgs,
+		PreRunE:           func(*cobra.Command, []string) error { return f.check() },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.export(cmd.Context(), f) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	flags.StringVar(&f.listen, "listen", defaultListen, "`ADDRESS` to serve /metrics and /healthz at, or none")
 	flags.StringVar(&f.otlp, "otlp", "", "`URL` of an OTLP receiver over HTTP to push to, as in http://HOST:4318")
 	flags.StringVar(&f.prefix, "prefix", "", "count only names that begin with `PREFIX`")
@@ -81,10 +77,7 @@ docs/monitoring has a dashboard for Grafana and alert rules for Prometheus.`,
 
 // check returns an error for flags that do not fit together.
 func (f *exporterFlags) check() error {
-	ten := 10 * time.Second
-	if f.every == nil {
-		f.every = &ten
-	}
+	f.every = cmp.Or(f.every, new(10*time.Second))
 	switch {
 	case f.listen == "none" && f.otlp == "":
 		return usageError("with --listen none metrics are not served; give --otlp URL to push them")
@@ -101,7 +94,7 @@ func (a *app) export(ctx context.Context, f *exporterFlags) error {
 	if _, err := a.locate(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, interrupts...)
 	defer stop()
 	a.journal.opened()
 	e := exporter.New(exporter.Config{

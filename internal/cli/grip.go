@@ -29,36 +29,25 @@ func (f *runFlags) want(c *holdfast.Client, name string, options []holdfast.Opti
 	}
 }
 
-// leaseOf acquires the lock that want returns, as a single lease.
-func (f *runFlags) leaseOf(ctx context.Context, c *holdfast.Client, name string, options []holdfast.Option) (
-	*holdfast.Lease, error,
-) {
-	switch s := c.Semaphore(name, max(f.slots, 1), options...); {
-	case f.slots > 0 && f.noWait:
-		return s.TryAcquire(ctx, f.units)
-	case f.slots > 0:
-		return s.Acquire(ctx, f.units)
+// lease acquires the one lock that want returns, as a single lease.
+func (r *run) lease(ctx context.Context) (*holdfast.Lease, error) {
+	name, options := r.names[0], r.options()
+	switch s := r.session.Semaphore(name, max(r.slots, 1), options...); {
+	case r.slots > 0 && r.noWait:
+		return s.TryAcquire(ctx, r.units)
+	case r.slots > 0:
+		return s.Acquire(ctx, r.units)
 	}
-	switch l := c.RWMutex(name, options...); {
-	case f.shared && f.noWait:
+	switch l := r.session.RWMutex(name, options...); {
+	case r.shared && r.noWait:
 		return l.TryRLock(ctx)
-	case f.shared:
+	case r.shared:
 		return l.RLock(ctx)
-	case f.noWait:
+	case r.noWait:
 		return l.TryLock(ctx)
 	default:
 		return l.Lock(ctx)
 	}
-}
-
-// lockAll waits until all locks are acquired.
-func lockAll(ctx context.Context, parts []holdfast.Part) (grip, error) {
-	return gripOf(holdfast.LockAll(ctx, parts...))
-}
-
-// tryLockAll acquires all locks if all are free, without waiting.
-func tryLockAll(ctx context.Context, parts []holdfast.Part) (grip, error) {
-	return gripOf(holdfast.TryLockAll(ctx, parts...))
 }
 
 // gripOf returns a nil grip for a nil lease, which as a pointer in an interface would not be nil.

@@ -22,7 +22,7 @@ func TestTryAll(t *testing.T) {
 	mine, other := client(t), client(t)
 	taken, err := other.Mutex("b").TryLock(t.Context())
 	check(t, err)
-	g, err := tryLockAll(t.Context(), wants(mine, f, "a", "b", "c"))
+	g, err := gripOf(holdfast.TryLockAll(t.Context(), wants(mine, f, "a", "b", "c")...))
 	if !errors.Is(err, holdfast.ErrLocked) || g != nil {
 		t.Fatalf("%v, %v", g, err)
 	}
@@ -30,7 +30,7 @@ func TestTryAll(t *testing.T) {
 		t.Fatalf("the first was not given back: %v", err)
 	}
 	check(t, taken.Unlock(t.Context()))
-	g, err = tryLockAll(t.Context(), wants(mine, f, "c", "b"))
+	g, err = gripOf(holdfast.TryLockAll(t.Context(), wants(mine, f, "c", "b")...))
 	check(t, err)
 	if tokens := g.Tokens(); len(tokens) != 2 || tokens[0] == tokens[1] || g.Err() != nil ||
 		time.Until(g.Until()) < time.Second {
@@ -59,11 +59,11 @@ func TestWanted(t *testing.T) {
 		{runFlags{shared: true}, "shared"},
 		{runFlags{slots: 5, units: 2}, "2 of 5"},
 	} {
-		for how, take := range map[string]func(context.Context, []holdfast.Part) (grip, error){
-			"try": tryLockAll, "wait": lockAll,
+		for how, take := range map[string]func(context.Context, ...holdfast.Part) (*holdfast.MultiLease, error){
+			"try": holdfast.TryLockAll, "wait": holdfast.LockAll,
 		} {
 			l := client(t)
-			g, err := take(t.Context(), wants(l, &c.flags, c.want))
+			g, err := take(t.Context(), wants(l, &c.flags, c.want)...)
 			check(t, err)
 			line, err := l.Inspect(t.Context(), c.want)
 			if err != nil || len(line.Holders()) != 1 || mode(line.Holders()[0]) != c.want {

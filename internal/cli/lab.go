@@ -42,7 +42,7 @@ a temporary folder and on a port of its own; it must be installed. The others ne
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
-				return writeJSON(a.stdout, newRungsJSON(broken.Rungs()))
+				return writeJSON(a.stdout, map[string]any{"rungs": newRungsJSON(broken.Rungs())})
 			}
 			return a.listRungs(broken.Rungs())
 		},
@@ -93,8 +93,7 @@ server is missing.`,
 			return a.playAll(cmd.Context(), l, rungs)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	flags.BoolVar(&l.all, "all", false, "play all of them")
 	flags.Uint64Var(&l.seed, "seed", 1, "varies what a schedule leaves open")
 	flags.BoolVar(&l.asJSON, "json", false, "write JSON")
@@ -232,11 +231,7 @@ func needs(r *broken.Rung) string {
 	return text
 }
 
-// rungsJSON is what lab --json writes.
-type rungsJSON struct {
-	Rungs []rungJSON `json:"rungs"`
-}
-
+// A rungJSON is what lab --json writes of a rung.
 type rungJSON struct {
 	Number   int      `json:"number"`
 	Name     string   `json:"name"`
@@ -247,11 +242,11 @@ type rungJSON struct {
 	Prevents string   `json:"prevents"`
 }
 
-func newRungsJSON(rungs []*broken.Rung) rungsJSON {
-	all := rungsJSON{[]rungJSON{}}
+func newRungsJSON(rungs []*broken.Rung) []rungJSON {
+	all := []rungJSON{}
 	for _, r := range rungs {
 		needs := slices.Concat([]string{}, r.Needs)
-		all.Rungs = append(all.Rungs, rungJSON{r.Number, r.Name, r.What, r.Seen, r.Promise, needs, r.Prevents})
+		all = append(all, rungJSON{r.Number, r.Name, r.What, r.Seen, r.Promise, needs, r.Prevents})
 	}
 	return all
 }

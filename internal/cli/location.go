@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -42,6 +43,12 @@ func (a *app) locate() (store.Location, error) {
 			"give this command --store, or its own %s", storeEnv, storeEnv)
 	}
 	return at, nil
+}
+
+// rawStore returns the URL of the store that locate returned, as it was given: with its password. If none was given, it
+// is that of the default file, which has no secrets.
+func (a *app) rawStore(at store.Location) string {
+	return cmp.Or(a.storeURL, os.Getenv(storeEnv), at.String())
 }
 
 // defaultLocation returns the location of the file in the user's state folder.

@@ -57,10 +57,15 @@ func (a *app) list(ctx context.Context, s *session, prefix string, asJSON bool) 
 	} else if n > 1 {
 		a.logf("%d names were skipped, the first: %v", n, skipped[0])
 	}
-	if asJSON {
-		return writeJSON(a.stdout, newListJSON(s.abilities.Store, queues, time.Now()))
+	now := time.Now()
+	if !asJSON {
+		return writeQueues(a.stdout, queues, now)
 	}
-	return writeQueues(a.stdout, queues, time.Now())
+	list := listJSON{s.abilities.Store, make([]queueJSON, len(queues))}
+	for i, queue := range queues {
+		list.Locks[i] = newQueueJSON(queue, now)
+	}
+	return writeJSON(a.stdout, list)
 }
 
 // queues returns the queues of all names with this prefix, sorted by name. It leaves out queues that became empty

@@ -49,14 +49,9 @@ func newNotice(killAfter, grace *time.Duration, ttl time.Duration, canGrace bool
 	}
 	fits := max(0, n.killAfter-(n.lead()-most))
 	if killAfter != nil && fits < *killAfter {
-		return n, usageError(
-			"--kill-after %v is too long for a ttl of %v and a grace of %v: the command would have to be "+
-				"ended before the lock can be known to be lost; give at most --kill-after %v, or a longer --ttl",
-			n.killAfter,
-			ttl,
-			n.grace,
-			fits,
-		)
+		return n, usageError("--kill-after %v is too long for a ttl of %v and a grace of %v: the command would have "+
+			"to be ended before the lock can be known to be lost; give at most --kill-after %v, or a longer --ttl",
+			n.killAfter, ttl, n.grace, fits)
 	}
 	n.killAfter = fits
 	return n, nil

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,7 +162,7 @@ func atMostOneURL(cmd *cobra.Command, args []string) error {
 
 // locateNodes returns the URL of the store: that of the argument, or else that of --store or of the environment.
 func (a *app) locateNodes(cmd *cobra.Command, argument string) (url string, at store.Location, err error) {
-	fromEnv, inEnv := os.LookupEnv(storeEnv)
+	_, inEnv := os.LookupEnv(storeEnv)
 	switch {
 	case argument != "":
 		url = argument
@@ -174,10 +173,10 @@ func (a *app) locateNodes(cmd *cobra.Command, argument string) (url string, at s
 		return "", at, usageError("which nodes? write: %s redlock://h1,h2,h3, or give --store or %s",
 			cmd.CommandPath(), storeEnv)
 	default:
-		url = cmp.Or(a.storeURL, fromEnv)
 		if at, err = a.locate(); err != nil {
 			return "", at, err
 		}
+		url = a.rawStore(at)
 	}
 	if at.Scheme != "redlock" && at.Scheme != "redlocks" {
 		return "", at, usageError("this store has no nodes that vote; give a URL such as redlock://h1,h2,h3")

@@ -86,27 +86,16 @@ Stores are named by URL, and docs/cli.md describes each:
 		return usageError("%v (see %s --help)", argumentError(err), cmd.CommandPath())
 	})
 	root.AddCommand(
-		newRun(a),
-		newElect(a),
-		newAcquire(a),
-		newRenew(a),
-		newRelease(a),
-		newWait(a),
-		newLs(a),
-		newShow(a),
-		newTop(a),
-		newDoctor(a),
-		newExporter(a),
-		newBreak(a),
-		newUI(a),
-		newRedlock(a),
-		newSchema(a),
-		newDemo(a),
-		newVerify(a),
-		newLab(a),
-		newVersion(a),
-		newCompletion(a),
-		newExitCodes(a),
+		// To acquire locks:
+		newRun(a), newElect(a), newAcquire(a), newRenew(a), newRelease(a),
+		// For locks of other processes:
+		newWait(a), newLs(a), newShow(a), newTop(a), newUI(a), newExporter(a), newBreak(a),
+		// For stores:
+		newDoctor(a), newRedlock(a), newSchema(a),
+		// To see what locks do:
+		newDemo(a), newVerify(a), newLab(a),
+		// About the program:
+		newVersion(a), newCompletion(a), newExitCodes(a),
 	)
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root

@@ -77,8 +77,7 @@ Processes that the command leaves in the background do not run under the lock.`,
 		ValidArgsFunction: a.completeRun,
 	}
 	cmd.SetFlagErrorFunc(flagErrorBeforeDash)
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	durationVar(cmd, &f.wait, "wait", "how long to wait for the lock (default: until it is acquired)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait: exit at once if the lock is taken")
 	flags.BoolVar(&f.skip, "skip", false, "exit with 0 if the lock is taken; do not wait unless --wait is given")
@@ -127,6 +126,13 @@ func (f *runFlags) demandFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&f.units, "units", 1, "with --slots: acquire `K` of the N units")
 	flags.BoolVar(&f.newSlots, "change-slots", false,
 		"with --slots: accept that others use another N, while it is being changed")
+}
+
+// flagsInOrder returns the flags of cmd. Its help lists them in the order in which they are defined.
+func flagsInOrder(cmd *cobra.Command) *pflag.FlagSet {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	return flags
 }
 
 // durationVar defines a flag whose value is nil if it was not given.

@@ -33,6 +33,19 @@ func listen(ctx context.Context, signals <-chan os.Signal) (listening context.Co
 	return listening, func() os.Signal { cancel(); return <-got }
 }
 
+// interrupts are the signals that end a command of holdfast's own that waits or serves.
+var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+// listenTo is listen for signals that holdfast receives from now on, until end is called.
+func listenTo(ctx context.Context, signals []os.Signal) (
+	listening context.Context, stop func() os.Signal, end func(),
+) {
+	received := make(chan os.Signal, 1)
+	notifyUnlessIgnored(received, signals)
+	listening, stop = listen(ctx, received)
+	return listening, stop, func() { signal.Stop(received) }
+}
+
 // exitSignal returns the exit code for a signal.
 func exitSignal(sig os.Signal) int {
 	n, _ := sig.(syscall.Signal) // all signals have this type
@@ -50,10 +63,8 @@ func (a *app) endedBy(sig os.Signal) error {
 
 // untilSignal calls do with a context that ends with the first signal. what is what the signal ends, in the error.
 func untilSignal(ctx context.Context, what string, do func(context.Context) error) error {
-	signals := make(chan os.Signal, 1)
-	notifyUnlessIgnored(signals, endingSignals)
-	defer signal.Stop(signals)
-	running, stop := listen(ctx, signals)
+	running, stop, end := listenTo(ctx, endingSignals)
+	defer end()
 	err := do(running)
 	if sig := stop(); sig != nil && errors.Is(err, context.Canceled) {
 		return exitWith(exitSignal(sig), "%s was ended by a signal: %v", what, sig)

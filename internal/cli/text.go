@@ -78,14 +78,6 @@ type (
 	}
 )
 
-func newListJSON(storeName string, queues []holdfast.Queue, now time.Time) listJSON {
-	list := listJSON{storeName, make([]queueJSON, len(queues))}
-	for i, queue := range queues {
-		list.Locks[i] = newQueueJSON(queue, now)
-	}
-	return list
-}
-
 func newQueueJSON(queue holdfast.Queue, now time.Time) queueJSON {
 	return queueJSON{queue.Name, newEntriesJSON(queue.Holders(), now), newEntriesJSON(queue.Waiters(), now)}
 }

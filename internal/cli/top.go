@@ -151,13 +151,11 @@ func (s *source) watch(ctx context.Context, prefix string) iter.Seq2[[]holdfast.
 	}
 }
 
-var errNoFile = errors.New("the file does not exist yet")
-
 // read reads one queue.
 func (s *source) read(ctx context.Context, name string) (store.Queue, error) {
 	open := s.open.Load()
 	if open == nil {
-		return store.Queue{Name: name}, errNoFile
+		return store.Queue{Name: name}, errors.New("the file does not exist yet")
 	}
 	return open.store.Queue(ctx, name)
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,8 +58,7 @@ behind a server that has TLS.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return a.serveUI(cmd.Context(), f) },
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	flags.StringVar(&f.listen, "listen", "",
 		"`ADDRESS` to listen on (default: "+uiAddress+", or another port if that is in use)")
 	flags.BoolVar(&f.allowBreak, "allow-break", false, "let the page break claims")
@@ -73,9 +71,13 @@ behind a server that has TLS.`,
 
 // serveUI serves the page until a signal arrives.
 func (a *app) serveUI(ctx context.Context, f *uiFlags) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(ctx, interrupts...)
 	defer stop()
-	s, err := a.openForUI(ctx)
+	at, err := a.locateToWrite() // the commands that read once do not create the file, but here locks may come later
+	if err != nil {
+		return err
+	}
+	s, err := openSoon(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -97,16 +99,6 @@ func (a *app) serveUI(ctx context.Context, f *uiFlags) error {
 		a.logf("the page is not encrypted; use it in a network that you trust, or behind a server that has TLS")
 	}
 	return serveUntil(ctx, listener, page)
-}
-
-// openForUI opens the store. Unlike the commands that read once it creates the default file, since locks may come
-// later.
-func (a *app) openForUI(ctx context.Context) (*session, error) {
-	at, err := a.locateToWrite()
-	if err != nil {
-		return nil, err
-	}
-	return openSoon(ctx, at)
 }
 
 // open listens. Without --listen it uses another port if the default one is in use.

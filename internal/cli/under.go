@@ -64,9 +64,7 @@ func (r *run) do(ctx context.Context) error {
 	waiting, stop := listen(ctx, signals)
 	err = r.acquire(waiting)
 	sig := stop()
-	if r.session != nil {
-		defer r.close(r.grip == nil && sig == nil && r.within() > 0)
-	}
+	defer r.close(sig)
 	if sig != nil {
 		if r.grip != nil {
 			r.release()
@@ -120,11 +118,15 @@ func (r *run) execute(ctx context.Context, j *job) (code int, err error) {
 	return code, err
 }
 
-// close closes the store. A release that failed was reported, or the lock expires. A run whose time is over waits at
-// most closeWithin for a store that does not respond.
-func (r *run) close(late bool) {
+// close closes the store, if it was opened. sig is the signal that ended the wait for the locks, if any. A release that
+// failed was reported, or the lock expires. A run whose time is over waits at most closeWithin for a store that does
+// not respond.
+func (r *run) close(sig os.Signal) {
+	if r.session == nil {
+		return
+	}
 	var over <-chan time.Time
-	if late {
+	if r.grip == nil && sig == nil && r.within() > 0 {
 		over = time.After(closeWithin)
 	}
 	closed := make(chan struct{})
@@ -221,18 +223,15 @@ func (r *run) lock(ctx context.Context) (grip, error) {
 	for _, name := range unique(r.names) {
 		all = append(all, r.want(r.session.Client, name, r.options()))
 	}
-	if r.noWait {
-		return tryLockAll(ctx, all)
-	}
-	if r.verbose {
-		g, err := tryLockAll(ctx, all)
+	if r.noWait || r.verbose {
+		g, err := gripOf(holdfast.TryLockAll(ctx, all...))
 		locked, ok := errors.AsType[*holdfast.LockedError](err)
-		if !ok {
+		if r.noWait || !ok {
 			return g, err
 		}
 		r.app.logf("waiting for %s: %v", store.Shown(locked.Name), locked)
 	}
-	return lockAll(ctx, all)
+	return gripOf(holdfast.LockAll(ctx, all...))
 }
 
 // options returns the flags as options of the library.

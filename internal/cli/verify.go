@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"time"
 
@@ -59,8 +58,7 @@ something did not, and with 69 if it could not be run or if too little could be 
 			return a.verify(cmd.Context(), v)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	flags := flagsInOrder(cmd)
 	flags.DurationVar(&v.plan.Time, "time", 30*time.Second, "for how long faults are injected")
 	flags.Uint64Var(&v.plan.Seed, "seed", 0, "of the schedule of faults (default: another one each time)")
 	flags.IntVar(&v.plan.Workers, "workers", 4, "how many processes use locks")
@@ -101,10 +99,8 @@ func (a *app) verify(ctx context.Context, v *verification) error {
 	shows := newProgress(a.stderr, v.plan.Time)
 	v.plan.Tell = shows.show
 
-	signals := make(chan os.Signal, 1)
-	notifyUnlessIgnored(signals, endingSignals)
-	defer signal.Stop(signals)
-	running, stop := listen(ctx, signals)
+	running, stop, end := listenTo(ctx, endingSignals)
+	defer end()
 	run, err := verify.Run(running, &v.plan)
 	sig := stop()
 	shows.end()
@@ -132,17 +128,6 @@ func (a *app) completePlan(p *verify.Plan) (at store.Location, err error) {
 		return at, &exitError{exitUsage, err}
 	}
 	return at, nil
-}
-
-// rawStore returns the URL of a store with its password, as it was given.
-func (a *app) rawStore(at store.Location) string {
-	if a.storeURL != "" {
-		return a.storeURL
-	}
-	if raw := os.Getenv(storeEnv); raw != "" {
-		return raw
-	}
-	return at.String() // the default file's, which has no secrets
 }
 
 // again returns the command that repeats a run, without secrets.

@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,10 +57,8 @@ func (w *waiting) do(ctx context.Context) error {
 	if err := store.CheckName(w.name); err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 1)
-	notifyUnlessIgnored(signals, []os.Signal{os.Interrupt, syscall.SIGTERM})
-	defer signal.Stop(signals)
-	listening, stop := listen(ctx, signals)
+	listening, stop, end := listenTo(ctx, interrupts)
+	defer end()
 	err := w.until(listening)
 	if sig := stop(); sig != nil {
 		return w.app.endedBy(sig)

@@ -23,7 +23,7 @@ type process struct {
 	number  int
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	reports *json.Decoder
+	reports *json.Decoder // it returns io.EOF when the worker has ended
 	stderr  bytes.Buffer
 }
 
@@ -51,12 +51,6 @@ func startProcess(ctx context.Context, command func(context.Context) *exec.Cmd, 
 		return nil, p.end(err)
 	}
 	return p, nil
-}
-
-// receive waits for the next report of the worker. It returns io.EOF when the worker has ended.
-func (p *process) receive() (r report, err error) {
-	err = p.reports.Decode(&r)
-	return r, err
 }
 
 // goOn lets the worker continue.

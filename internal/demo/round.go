@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 )
@@ -92,7 +93,8 @@ func (r *round) employ(ctx context.Context, cancel context.CancelCauseFunc) {
 // attend receives the reports of a worker and responds to them. When it returns, the worker has ended.
 func (r *round) attend(ctx context.Context, p *process) error {
 	for {
-		said, err := p.receive()
+		var said report
+		err := p.reports.Decode(&said)
 		if err == nil {
 			err = r.respond(ctx, p, &said)
 		}
@@ -201,7 +203,8 @@ func (r *round) paint(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		r.mu.Lock()
-		p := r.picture.clone()
+		p := r.picture
+		p.workers = slices.Clone(p.workers)
 		r.mu.Unlock()
 		r.screen.draw(&p)
 		select {

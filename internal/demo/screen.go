@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -18,26 +17,9 @@ type screen interface {
 
 // newScreen returns a live screen if out is a terminal and plain is false, and else one of plain lines.
 func newScreen(out io.Writer, plain bool) screen {
-	if plain || TerminalWidth(out) < liveWidth {
-		return &lines{out: out}
-	}
-	return &live{out: out, colours: os.Getenv("NO_COLOR") == ""}
+	live := !plain && TerminalWidth(out) >= liveWidth
+	return &lines{out: out, live: live, colours: style(live && os.Getenv("NO_COLOR") == "")}
 }
-
-// lines is a screen of plain lines.
-type lines struct {
-	mu  sync.Mutex
-	out io.Writer
-}
-
-func (l *lines) say(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintln(l.out, line) //nolint:errcheck // there is no other output to report it on
-}
-
-func (*lines) draw(*picture) {}
-func (*lines) style() style  { return false }
 
 // A style is whether there are colours.
 type style bool
@@ -58,10 +40,6 @@ func (s style) bad(text string) string  { return s.paint("1;31", text) }
 type picture struct {
 	items, left int
 	workers     []state
-}
-
-func (p *picture) clone() picture {
-	return picture{p.items, p.left, slices.Clone(p.workers)}
 }
 
 // A state is what a worker does.
@@ -94,24 +72,28 @@ const (
 	barWidth  = 30
 )
 
-// live is a screen on a terminal: the lines that stay, and below them a picture that is redrawn.
-type live struct {
+// lines is a screen of lines that stay. If it is live, it is a terminal with a picture below them that is redrawn.
+type lines struct {
 	out     io.Writer
+	live    bool
 	colours style
 
 	mu    sync.Mutex
 	shown []string // the picture
 }
 
-func (l *live) style() style { return l.colours }
+func (l *lines) style() style { return l.colours }
 
-func (l *live) say(line string) {
+func (l *lines) say(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.write(line+"\n", l.shown)
 }
 
-func (l *live) draw(p *picture) {
+func (l *lines) draw(p *picture) {
+	if !l.live {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p == nil {
@@ -123,7 +105,7 @@ func (l *live) draw(p *picture) {
 
 // write clears the picture, writes text that stays, and draws the next picture, all in one write so that nothing
 // flickers.
-func (l *live) write(text string, next []string) {
+func (l *lines) write(text string, next []string) {
 	var b strings.Builder
 	if len(l.shown) > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", len(l.shown))

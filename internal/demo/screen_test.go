@@ -21,7 +21,7 @@ func TestPlainScreenDrawsNothing(t *testing.T) {
 // TestLiveScreen plays the terminal: at the end there must be what was said, and nothing of the pictures.
 func TestLiveScreen(t *testing.T) {
 	var out bytes.Buffer
-	s := &live{out: &out}
+	s := &lines{out: &out, live: true}
 	p := &picture{
 		items:   10,
 		left:    5,

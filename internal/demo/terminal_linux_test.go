@@ -28,7 +28,7 @@ func TestTerminal(t *testing.T) {
 		t.Setenv("NO_COLOR", test.noColour)
 		must(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: test.columns}))
 		s := newScreen(terminal, test.plain)
-		if _, moves := s.(*live); moves != test.moves || bool(s.style()) != test.coloured {
+		if moves := s.(*lines).live; moves != test.moves || bool(s.style()) != test.coloured {
 			t.Errorf("%+v: it moves: %v, it has colours: %v", test, moves, s.style())
 		}
 	}

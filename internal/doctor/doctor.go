@@ -129,25 +129,21 @@ func reach(ctx context.Context, at store.Location) (f store.Finding) {
 		return f
 	}
 	addresses := endpoint.WithPorts(at.Hosts, port)
-	failed := make([]error, len(addresses))
+	whys := make([]string, len(addresses)) // "": it accepts connections
 	var dialled sync.WaitGroup
 	for i, address := range addresses {
 		dialled.Go(func() {
 			dialer := net.Dialer{Timeout: dialWithin}
 			conn, err := dialer.DialContext(ctx, "tcp", address)
-			if err == nil {
-				conn.Close() //nolint:errcheck // nothing was sent
+			if err != nil {
+				whys[i] = fmt.Sprintf("%s: %v", address, cause(err))
+				return
 			}
-			failed[i] = err
+			conn.Close() //nolint:errcheck // nothing was sent
 		})
 	}
 	dialled.Wait()
-	var whys []string
-	for i, err := range failed {
-		if err != nil {
-			whys = append(whys, fmt.Sprintf("%s: %v", addresses[i], cause(err)))
-		}
-	}
+	whys = slices.DeleteFunc(whys, func(why string) bool { return why == "" })
 	f = store.Finding{Check: "reachable", Found: strings.Join(addresses, ", ") + " accept connections"}
 	if len(addresses) == 1 {
 		f.Found = addresses[0] + " accepts connections"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -146,11 +147,8 @@ func (w *ward) leftovers() store.Finding {
 		if q.Entries[0].State != store.Held {
 			stalled = append(stalled, name)
 		}
-		for i := range q.Entries {
-			if q.Entries[i].Left < -time.Minute {
-				expired = append(expired, name)
-				break
-			}
+		if slices.ContainsFunc(q.Entries, func(e store.Entry) bool { return e.Left < -time.Minute }) {
+			expired = append(expired, name)
 		}
 	}
 	f := store.Finding{Check: "leftovers", Found: "every queue has a holder, and no claim has outlived its ttl"}

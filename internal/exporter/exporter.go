@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/pause"
 )
 
 // Bounds of the calls to the store.
@@ -98,7 +99,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 
 // open opens the store, and retries until it succeeds.
 func (e *Exporter) open(ctx context.Context) (*holdfast.Client, error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for wait := firstPause; ; wait = min(2*wait, lastPause) {
 		c, name, retry, err := e.Open(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -110,24 +111,17 @@ func (e *Exporter) open(ctx context.Context) (*holdfast.Client, error) {
 			e.mu.Lock()
 			e.name = name
 			e.mu.Unlock()
-			if pause > firstPause {
+			if wait > firstPause {
 				e.Changed(nil)
 			}
 			return c, nil
 		case !retry:
 			return nil, err
 		}
-		if pause == firstPause {
+		if wait == firstPause {
 			e.Changed(err)
 		}
-		sleep(ctx, pause)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+		pause.For(ctx, wait)
 	}
 }
 
@@ -165,20 +159,19 @@ func (e *Exporter) update(q holdfast.Queue, now time.Time) {
 
 // probeAll probes the store until ctx ends.
 func (e *Exporter) probeAll(ctx context.Context, c *holdfast.Client) {
-	first, was := true, false
-	for ctx.Err() == nil {
+	for was := true; ctx.Err() == nil; { // it has just been opened, so it is up
 		err := e.probe(ctx, c)
 		if ctx.Err() != nil {
 			return
 		}
-		if up := err == nil; first && !up || !first && up != was {
+		up := err == nil
+		if up != was {
 			e.Changed(err)
 		}
-		first, was = false, err == nil
-		if err == nil {
+		if was = up; up {
 			e.readAgain(ctx, c)
 		}
-		sleep(ctx, e.Every)
+		pause.For(ctx, e.Every)
 	}
 }
 
@@ -319,5 +312,3 @@ func (e *Exporter) Up() bool {
 	defer e.mu.Unlock()
 	return e.up && e.watched
 }
-
-var errNoReader = errors.New("no address to push metrics to")

@@ -3,7 +3,7 @@ package exporter
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -150,7 +150,7 @@ func (e *Exporter) Push(ctx context.Context, receiver string, every time.Duratio
 ) {
 	u, err := url.Parse(receiver)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%w: write http://HOST:4318 or https://HOST:4318", errNoReader)
+		return nil, errors.New("no address to push metrics to: write http://HOST:4318 or https://HOST:4318")
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/metrics"
@@ -159,11 +159,9 @@ func (e *Exporter) Push(ctx context.Context, receiver string, every time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	provider := metricsdk.NewMeterProvider(
-		metricsdk.WithReader(
-			metricsdk.NewPeriodicReader(to, metricsdk.WithInterval(every), metricsdk.WithTimeout(every))),
-		metricsdk.WithResource(resource.NewSchemaless(attribute.String("service.name", "holdfast-exporter"))),
-	)
+	reader := metricsdk.NewPeriodicReader(to, metricsdk.WithInterval(every), metricsdk.WithTimeout(every))
+	name := resource.NewSchemaless(attribute.String("service.name", "holdfast-exporter"))
+	provider := metricsdk.NewMeterProvider(metricsdk.WithReader(reader), metricsdk.WithResource(name))
 	if err := e.observe(provider.Meter("github.com/holdfast-go/holdfast/internal/exporter")); err != nil {
 		return nil, err
 	}

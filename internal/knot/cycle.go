@@ -1,10 +1,6 @@
 package knot
 
-import (
-	"slices"
-
-	"github.com/holdfast-go/holdfast/store"
-)
+import "slices"
 
 // cycle returns a shortest cycle through the victim's claim. All members find the same one: the search begins at the
 // victim, and ties are decided by the order in the queues, by names and by IDs, not by the order of gathering.
@@ -60,12 +56,7 @@ func steps(wait, blocker *entry, home *owner) []Step {
 
 // sorted returns the waits of an owner in an order that does not depend on the walk.
 func (p *owner) sorted() []*entry {
-	var waits []*entry
-	for _, s := range p.entries {
-		if s.claim.State == store.Waiting {
-			waits = append(waits, s)
-		}
-	}
+	waits := slices.DeleteFunc(slices.Clone(p.entries), func(s *entry) bool { return !s.waits() })
 	slices.SortFunc(waits, before)
 	return waits
 }

@@ -140,7 +140,7 @@ func (w *walk) meet(p *owner) {
 // in which its owner has published waits. Whether the owner waits is decided there: a published wait that is over, or
 // was never true, leads to a queue in which the owner has no waiting claim.
 func (w *walk) follow(s *entry) {
-	if s.claim.State == store.Waiting {
+	if s.waits() {
 		for r := s.queue; r.need <= s.at; r.need++ {
 			w.meet(r.entries[r.need].owner)
 		}
@@ -153,7 +153,7 @@ func (w *walk) follow(s *entry) {
 // find returns the waiting claim with this ID, or nil.
 func (r *queue) find(id store.ID) *entry {
 	for i := range r.entries {
-		if s := &r.entries[i]; s.claim.ID == id && s.claim.State == store.Waiting {
+		if s := &r.entries[i]; s.claim.ID == id && s.waits() {
 			return s
 		}
 	}

@@ -82,11 +82,11 @@ func Find(ctx context.Context, read Reader, name string, me store.ID) (Knot, err
 func choose(members []*owner) (victim *entry) {
 	for _, p := range members {
 		for _, held := range p.entries {
-			if held.claim.State != store.Held || !held.blocks() {
+			if !held.blocks() {
 				continue
 			}
 			for _, w := range held.claim.Waits {
-				s := p.waits(w)
+				s := p.published(w)
 				if s != nil && s.blocked() && (victim == nil || compare(s.claim.ID, victim.claim.ID) > 0) {
 					victim = s
 				}
@@ -101,11 +101,11 @@ func choose(members []*owner) (victim *entry) {
 func marks(members []*owner) []mark {
 	var all []mark
 	for _, p := range members {
-		if !slices.ContainsFunc(p.entries, func(s *entry) bool { return s.claim.State == store.Held && s.blocks() }) {
+		if !slices.ContainsFunc(p.entries, (*entry).blocks) {
 			continue
 		}
 		for _, s := range p.entries {
-			if s.claim.State == store.Held && s.blocks() || s.claim.State == store.Waiting && s.blocked() {
+			if s.blocks() || s.waits() && s.blocked() {
 				all = append(all, mark{s.claim.ID, s.claim.State, s.claim.Turn, p.id})
 			}
 		}

@@ -1,6 +1,8 @@
 package knot
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/grant"
 )
@@ -11,7 +13,7 @@ import (
 // split.
 func (w *walk) tie(start *owner) []*owner {
 	for _, p := range w.met {
-		if !p.waiting() {
+		if !slices.ContainsFunc(p.entries, (*entry).waits) {
 			p.free()
 		}
 	}
@@ -58,7 +60,7 @@ func (r *queue) reduce() {
 		if !held.Admit(s.claim.Demand) {
 			return
 		}
-		if s.claim.State == store.Waiting {
+		if s.waits() {
 			held.Remove(s.claim.Demand)
 			s.owner.free()
 		}
@@ -104,7 +106,7 @@ func (w *walk) forwards(start *owner) {
 	start.led = true
 	for todo := []*owner{start}; len(todo) > 0; todo = todo[1:] {
 		for _, s := range todo[0].entries {
-			if s.claim.State != store.Waiting {
+			if !s.waits() {
 				continue
 			}
 			for ; s.queue.mark < s.at; s.queue.mark++ {
@@ -127,7 +129,7 @@ func (w *walk) backwards(start *owner) {
 		for _, s := range todo[0].entries {
 			for ; s.queue.mark > s.at+1; s.queue.mark-- {
 				behind := &s.queue.entries[s.queue.mark-1]
-				if p := behind.owner; behind.claim.State == store.Waiting && !p.live && !p.leads {
+				if p := behind.owner; behind.waits() && !p.live && !p.leads {
 					p.leads = true
 					todo = append(todo, p)
 				}
@@ -136,31 +138,28 @@ func (w *walk) backwards(start *owner) {
 	}
 }
 
-func (p *owner) waiting() bool {
-	for _, s := range p.entries {
-		if s.claim.State == store.Waiting {
-			return true
-		}
-	}
-	return false
-}
+// waits reports whether the claim waits.
+func (s *entry) waits() bool { return s.claim.State == store.Waiting }
 
-// waits returns the waiting claim that the owner has published, or nil.
-func (p *owner) waits(w store.Wait) *entry {
+// published returns the waiting claim that the owner has published, or nil.
+func (p *owner) published(w store.Wait) *entry {
 	for _, s := range p.entries {
-		if s.claim.ID == w.ID && s.queue.name == w.Name && s.claim.State == store.Waiting {
+		if s.claim.ID == w.ID && s.queue.name == w.Name && s.waits() {
 			return s
 		}
 	}
 	return nil
 }
 
-// blocks reports whether another member waits behind this claim. It is valid once all other owners are live. It begins
-// at the end, where the waiting claims are.
+// blocks reports whether this claim is held and another member waits behind it. It is valid once all other owners are
+// live. It begins at the end, where the waiting claims are.
 func (s *entry) blocks() bool {
+	if s.claim.State != store.Held {
+		return false
+	}
 	for i := s.queue.need - 1; i > s.at; i-- {
 		t := &s.queue.entries[i]
-		if t.claim.State == store.Waiting && !t.owner.live && t.owner != s.owner {
+		if t.waits() && !t.owner.live && t.owner != s.owner {
 			return true
 		}
 	}

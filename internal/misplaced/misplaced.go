@@ -4,6 +4,7 @@ package misplaced
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -23,12 +24,7 @@ func of(text, first, separator, second string) URL {
 // In reports whether a piece of the secret can be recognised in what was printed.
 func (u URL) In(printed string) bool {
 	printed = strings.ToLower(printed)
-	for _, piece := range u.pieces {
-		if strings.Contains(printed, piece) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.pieces, func(piece string) bool { return strings.Contains(printed, piece) })
 }
 
 // separators stand between the two words of a secret. Most of them end a part of a URL.

@@ -12,8 +12,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -86,13 +88,9 @@ func compress(text string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write([]byte(text)); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	_, err = io.WriteString(w, text)
+	err = errors.Join(err, w.Close())
+	return b.Bytes(), err
 }
 
 // completions are the files of the completions, by shell.
@@ -103,9 +101,9 @@ var completions = map[string]string{
 // writeCompletions writes the completions of all shells.
 func writeCompletions(dir string) error {
 	for shell, file := range completions {
-		var script, errors bytes.Buffer
-		if code := cli.Main([]string{"completion", shell}, nil, &script, &errors); code != 0 {
-			return fmt.Errorf("holdfast completion %s exits with %d: %s", shell, code, errors.String())
+		var script, complaint bytes.Buffer
+		if code := cli.Main([]string{"completion", shell}, nil, &script, &complaint); code != 0 {
+			return fmt.Errorf("holdfast completion %s exits with %d: %s", shell, code, complaint.String())
 		}
 		if err := writeFile(filepath.Join(dir, file), script.Bytes()); err != nil {
 			return err

@@ -1,8 +1,10 @@
 package top
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/knot"
@@ -38,22 +40,14 @@ func (l links) lines() (lines []string) {
 	if l.sure {
 		lines = append(lines, "", "DEADLOCK: each of these waits for another of them")
 		for _, s := range l.circle.Cycle {
-			lines = append(
-				lines,
-				fmt.Sprintf("  %s waits for %s, where %s is ahead", owner(s.Owner), printable.Line(s.Name),
-					ownerOf(s.Blocker)),
-			)
+			lines = append(lines, fmt.Sprintf("  %s waits for %s, where %s is ahead", owner(s.Owner),
+				printable.Line(s.Name), ownerOf(s.Blocker)))
 		}
 	}
 	return lines
 }
 
-func ownerOf(e store.Entry) string {
-	if e.Owner == nil {
-		return owner(store.Owner{})
-	}
-	return owner(*e.Owner)
-}
+func ownerOf(e store.Entry) string { return owner(*cmp.Or(e.Owner, &store.Owner{})) }
 
 // follow reads what blocks a queue. before is what it returned the last time.
 func follow(ctx context.Context, read knot.Reader, name string, before links) links {
@@ -81,13 +75,11 @@ func follow(ctx context.Context, read knot.Reader, name string, before links) li
 func chain(
 	ctx context.Context, read knot.Reader, q store.Queue, depth int, seen map[string]bool, lines []string,
 ) ([]string, error) {
-	followed := 0
-	for i := range q.Entries {
+	for i := range min(len(q.Entries), mostHolders) {
 		h := &q.Entries[i]
-		if h.State != store.Held || followed == mostHolders {
+		if h.State != store.Held {
 			break
 		}
-		followed++
 		for _, w := range h.Waits {
 			if seen[w.Name] || len(lines) >= mostLinks {
 				continue
@@ -111,12 +103,7 @@ func chain(
 }
 
 func waitsIn(q store.Queue, id store.ID) bool {
-	for i := range q.Entries {
-		if q.Entries[i].ID == id {
-			return q.Entries[i].State == store.Waiting
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.Entries, func(e store.Entry) bool { return e.ID == id && e.State == store.Waiting })
 }
 
 func holdersOf(q store.Queue) string {

@@ -70,12 +70,7 @@ type model struct {
 
 func newModel(store, prefix string) *model {
 	return &model{
-		store:  printable.Line(store),
-		prefix: prefix,
-		filter: prefix,
-		rows:   map[string]row{},
-		now:    time.Now(),
-		page:   1,
+		store: printable.Line(store), prefix: prefix, filter: prefix, rows: map[string]row{}, now: time.Now(), page: 1,
 	}
 }
 
@@ -134,7 +129,8 @@ func (m *model) visible() []row {
 	slices.SortFunc(rows, func(a, b row) int {
 		order := 0
 		switch m.sort {
-		case byName, sortKeys: // by name, below
+		case byName, sortKeys:
+			order = cmp.Compare(a.Name, b.Name)
 		case byHeld:
 			order = cmp.Compare(m.age(first(b)), m.age(first(a)))
 		case byLeft:
@@ -144,15 +140,10 @@ func (m *model) visible() []row {
 		case byLongest:
 			order = cmp.Compare(m.longest(b), m.longest(a))
 		}
-		if m.reverse && m.sort != byName {
+		if m.reverse {
 			order = -order
 		}
-		if order == 0 {
-			if order = cmp.Compare(a.Name, b.Name); m.reverse && m.sort == byName {
-				order = -order
-			}
-		}
-		return order
+		return cmp.Or(order, cmp.Compare(a.Name, b.Name))
 	})
 	return rows
 }

@@ -57,10 +57,8 @@ func (m *model) cells(r row) []string {
 	if len(r.Waiters()) > 0 {
 		longest = short(m.longest(r))
 	}
-	return []string{
-		printable.Line(r.Name), mode(r.Queue), holder(r.Queue), held, left, token, fmt.Sprint(len(r.Waiters())),
-		longest,
-	}
+	waiters := fmt.Sprint(len(r.Waiters()))
+	return []string{printable.Line(r.Name), mode(r.Queue), holder(r.Queue), held, left, token, waiters, longest}
 }
 
 // Plain writes a line for each queue, and one for each that has changed since, at most once in an interval. A renewal
