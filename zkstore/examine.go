@@ -254,7 +254,13 @@ func (s *Store) leastTimeout(ctx context.Context, address string) (time.Duration
 	binary.BigEndian.PutUint32(end, 1)
 	kind := int32(closeSession)
 	binary.BigEndian.PutUint32(end[4:], uint32(kind)) //nolint:gosec // two's complement is meant
-	return least, send(conn, end)
+	if err := send(conn, end); err != nil {
+		return 0, err
+	}
+	// The server disconnects when the session has ended. A connection that is closed before everything was read is
+	// reset, and the request may be lost with it.
+	_, _ = io.Copy(io.Discard, conn)
+	return least, nil
 }
 
 // send sends a request after its length.
