@@ -160,7 +160,11 @@ func (r Reply) Any() (any, error) {
 	case r.kind == ':':
 		return r.number, nil
 	}
-	return readList(r, Reply.Any)
+	all, err := readList(r, Reply.Any)
+	if err != nil {
+		return nil, err // and not a nil []any
+	}
+	return all, nil
 }
 
 // readList returns what read returns for each element of a list, or the first error of read.

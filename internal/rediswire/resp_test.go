@@ -57,7 +57,7 @@ func TestReplies(t *testing.T) {
 				next++
 				got, err := reply.Any()
 				wrong, fails := want.want.(error)
-				if fails && !errors.Is(err, wrong) || !fails && !reflect.DeepEqual(got, want.want) {
+				if fails && (!errors.Is(err, wrong) || got != nil) || !fails && !reflect.DeepEqual(got, want.want) {
 					t.Errorf("%q in steps of %d: %#v and %v, want %#v", want.bytes, step, got, err, want.want)
 				}
 			}
