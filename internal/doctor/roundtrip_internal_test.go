@@ -23,7 +23,7 @@ func TestRoundTrip(t *testing.T) {
 		{slow / 2, 0, store.OK, "p99 125ms of 50 calls"},
 		{slow + time.Millisecond, 0, store.Warn, "p99 251ms of 39 calls"},
 		{callsWithin + time.Second, 0, store.Fail, "call 1 of 50 failed"},
-		{slow / 2, 3*time.Second + slow/4, store.Fail, "call 26 of 50 failed"}, // silent between two calls
+		{slow / 2, 3*time.Second + slow/4, store.Fail, "call 26 of 50 failed"}, // silent once call 25 has its response
 	} {
 		t.Run(fmt.Sprint(c.delay, " ", c.silentAfter), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -59,15 +59,16 @@ func (p *Proxy) Delay(flows Flow, d time.Duration) (end func()) {
 }
 
 // LoseReplies forwards the next n requests and discards the responses. A request is anything that a client sends on a
-// connection that has not lost anything yet. Such a connection stays silent until its client closes it, or Heal does.
+// connection that has not lost anything yet. Such a connection stays silent until its client closes it, or Heal or the
+// end of another fault does.
 func (p *Proxy) LoseReplies(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.toLose = n
 }
 
-// Mute discards all that the server sends on the connections that there are. They stay silent until their client closes
-// them, or Heal does. New ones work.
+// Mute discards all that the server sends from now on, on the connections that there are. They stay silent until their
+// client closes them, or Heal or the end of another fault does. New ones work.
 func (p *Proxy) Mute() {
 	p.settle()
 	p.mu.Lock()
