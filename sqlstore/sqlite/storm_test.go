@@ -142,8 +142,8 @@ func (s *storm) longest() (longest time.Duration) {
 // TestStopAndKillStorm: thirty processes want one lock, with a ttl that no process waits for. Random ones, and often
 // the holder, are stopped and continued, or killed and replaced. Whenever the lock is free, a process acquires it soon.
 //
-// Soon is within two seconds. On a busy machine it may take longer: then the storm is repeated, and one of three must be
-// fast. None may leave the lock free for ten seconds.
+// Soon is within two seconds. On a busy machine it may take longer: then the storm is repeated, and one of three must
+// be fast. None may leave the lock free for ten seconds.
 func TestStopAndKillStorm(t *testing.T) {
 	const storms = 3
 	for i := 1; ; i++ {
