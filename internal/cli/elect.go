@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -90,9 +91,7 @@ func (e *elect) do(ctx context.Context) error {
 			fails = 0
 		}
 		// A store that is out of reach, or loses what it grants, must not be called in a hot loop.
-		select {
-		case <-time.After(min(firstCampaignPause<<min(fails, 10), lastCampaignPause)):
-		case <-ctx.Done():
+		if !pause.For(ctx, min(firstCampaignPause<<min(fails, 10), lastCampaignPause)) {
 			return err
 		}
 	}

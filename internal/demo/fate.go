@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/pause"
 )
 
 // overtake is by how many items the others get ahead of the worker that is stopped.
@@ -121,6 +123,6 @@ func (r *round) holdUp(ctx context.Context, p stoppable) error {
 		if err := p.resume(); err != nil {
 			return err
 		}
-		r.wait(ctx, payment)
+		pause.For(ctx, payment)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/pause"
 )
 
 const (
@@ -154,7 +156,7 @@ func (r *round) collect(ctx context.Context, p *process, said *report) (err erro
 	case stopped:
 		err = r.holdUp(ctx, p)
 	default:
-		r.wait(ctx, payment)
+		pause.For(ctx, payment)
 	}
 	if err != nil {
 		return err
@@ -187,14 +189,6 @@ func (r *round) isVictim(p *process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.plot.victim == p.number
-}
-
-// wait waits for d or until ctx is done.
-func (r *round) wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // paint draws the state of the round periodically until ctx is done.

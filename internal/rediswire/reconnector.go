@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/pause"
 )
 
 // DialTimeout bounds an attempt to connect.
@@ -125,13 +127,11 @@ const (
 
 // Reconnect calls attempt repeatedly until life ends. The pauses in between grow while it fails.
 func Reconnect(life context.Context, attempt func() error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for wait := firstPause; ; wait = min(2*wait, lastPause) {
 		if attempt() == nil {
-			pause = firstPause
+			wait = firstPause
 		}
-		select {
-		case <-time.After(pause):
-		case <-life.Done():
+		if !pause.For(life, wait) {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/dbserver"
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
 	"github.com/jackc/pgx/v5"
@@ -100,17 +101,14 @@ func (l *listener) wanted() time.Duration {
 // run connects whenever listening is requested, until the store is closed or a pooler is found between client and
 // server.
 func (l *listener) run() {
-	pause := firstPause
+	wait := firstPause
 	for !l.pooled.Load() && l.isAsked(l.frame.Life(), nil) {
 		if l.serve() {
-			pause = firstPause
+			wait = firstPause
 		} else {
-			pause = min(2*pause, longestPause)
+			wait = min(2*wait, longestPause)
 		}
-		select {
-		case <-time.After(pause):
-		case <-l.frame.Life().Done():
-		}
+		pause.For(l.frame.Life(), wait)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/pause"
 	"github.com/holdfast-go/holdfast/sqlstore"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/frame"
@@ -117,7 +118,7 @@ func (e *Engine) HidePassword(password string) { e.Frame.HideLatest(password) }
 // A call that a demoted server refused is repeated on another connection. Before each attempt query calls begin.
 func (e *Engine) query(ctx context.Context, text string, args []any, begin func(), scan func(*sql.Rows) error) error {
 	sent := time.Now()
-	pause := firstPause
+	wait := firstPause
 	for bad := 0; ; {
 		begin()
 		rows, conn, err := e.send(ctx, text, args)
@@ -146,12 +147,10 @@ func (e *Engine) query(ctx context.Context, text string, args []any, begin func(
 			if retried := e.retried.Load(); retried != nil {
 				(*retried)(err)
 			}
-			select {
-			case <-time.After(pause/2 + rand.N(pause/2)):
-			case <-ctx.Done():
+			if !pause.For(ctx, wait/2+rand.N(wait/2)) {
 				return err
 			}
-			pause = min(2*pause, longestPause)
+			wait = min(2*wait, longestPause)
 			continue
 		case e.Demoted(err):
 			e.discardIdle(ctx)
